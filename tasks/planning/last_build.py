@@ -79,7 +79,8 @@ def current_digest(recipe: Recipe) -> str | None:
 
     judges = [judge for source in recipe.sources for judge in recipe.judges_of(source.name)]
     try:
-        models = [digest_of_model(judge.model, judge.revision) for judge in judges]
+        digests = {key: digest_of_model(*key) for key in {(judge.model, judge.revision) for judge in judges}}
+        models = [digests[judge.model, judge.revision] for judge in judges]
         documents = [plan_documents(recipe, source.name) for source in recipe.sources]
         tokenizer = digest_of(load_tokenizer(recipe.tokenizer).to_str())
         return recipe_digest(recipe, tokenizer, models, documents, digests_of_lists(recipe))

@@ -1,6 +1,6 @@
 """The survey of a recipe's sources: listed and checked without reading documents."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from zyda_flows.tasks.planning.last_build import recorded_files, whole_register
 from zyda_flows.tasks.quality.forms import Model, judged_model
 from zyda_flows.tasks.recipe.faults import Location, with_place
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
@@ -63,8 +64,10 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         FieldCheck(partial(list_source_files, source, recipe.inputs), ("sources", i, "files"))
         for i, source in sources
     ]
+    models_by_judge, judge_faults = shared_models(recipe)
     model_checks = [
-        FieldCheck(partial(models_of, recipe, source), ("sources", i, "classify")) for i, source in sources
+        FieldCheck(partial(models_of, recipe, source, models_by_judge), ("sources", i, "classify"))
+        for i, source in sources
     ]
     planning = [FieldCheck(partial(plan_documents, recipe, source.name)) for _, source in sources]
     checks = [
@@ -78,7 +81,7 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     ]
     (denied,), list_faults = call_each(recipe, [FieldCheck(partial(read_lists, recipe), ("deny",))])
     source_faults = [fault for _, faults_of_source in by_source for fault in faults_of_source]
-    faults = source_faults + call_each(recipe, checks)[1] + list_faults
+    faults = judge_faults + source_faults + call_each(recipe, checks)[1] + list_faults
     listed, models, documents = (
         list(answers) for answers in zip(*(results for results, _ in by_source), strict=True)
     )
@@ -145,15 +148,36 @@ def call_each(recipe: Recipe, checks: Iterable[FieldCheck]) -> tuple[list[Any], 
     return answers, faults
 
 
-def models_of(recipe: Recipe, source: Source) -> tuple[Model, ...]:
-    """Check the models of a source's judges, and that `classify` names labels of its model. Raises BadInput."""
-    models = tuple(judged_model(source.name, judge) for judge in recipe.judges_of(source.name))
+def shared_models(recipe: Recipe) -> tuple[dict[Judge, Model | None], list[str]]:
+    """Check the models of the recipe's judges, each once for all sources.
+
+    Returns the models, None for those with a fault, and the faults.
+    """
+    used = {judge for source in recipe.sources for judge in recipe.judges_of(source.name)}
+    judges = {judge: i for i, judge in enumerate(recipe.judges) if judge in used}
+    checks = [FieldCheck(partial(judged_model, judge), ("judges", i)) for judge, i in judges.items()]
+    models, faults = call_each(recipe, checks)
+    return dict(zip(judges, models, strict=True)), faults
+
+
+def models_of(
+    recipe: Recipe, source: Source, models: Mapping[Judge, Model | None]
+) -> tuple[Model, ...] | None:
+    """Check the models of a source's judges, and that `classify` names labels of its model. Raises BadInput.
+
+    models: of the recipe's judges, None for those with a fault. Returns None if the source has such a judge.
+    """
+    judges = recipe.judges_of(source.name)
+    checked = [models[judge] if judge in models else judged_model(judge, source.name) for judge in judges]
+    if None in checked:
+        return None
+    found = tuple(model for model in checked if model is not None)
     unknown = (
-        [label for label in source.classify.keep if label not in models[-1].labels] if source.classify else []
+        [label for label in source.classify.keep if label not in found[-1].labels] if source.classify else []
     )
     if unknown:
-        labels = ", ".join(models[-1].labels) or "none: it gives a score, which `keep` can read as int_score"
+        labels = ", ".join(found[-1].labels) or "none: it gives a score, which `keep` can read as int_score"
         raise bad_input(
-            source.name, f"classify.keep: {models[-1].name} has no label {unknown[0]}; there are {labels}"
+            source.name, f"classify.keep: {found[-1].name} has no label {unknown[0]}; there are {labels}"
         )
-    return models
+    return found

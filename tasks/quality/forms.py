@@ -17,7 +17,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from zyda_flows.tasks.errors import BadInput, bad_input, first_line
+from zyda_flows.tasks.errors import BadInput, bad_input, first_line, one_line
 from zyda_flows.tasks.quality import encoders, fasttext_models
 from zyda_flows.tasks.quality.encoder_files import Fault
 from zyda_flows.tasks.recipe.judges import QUALITY, Judge
@@ -105,20 +105,30 @@ def digest_of_model(name: str, revision: str | None = None) -> str:
     return form.digest_of_model(form.locate(name, revision))
 
 
-def judged_model(source: str, judge: Judge) -> Model:
-    """Find and check the model of a judge. Raises BadInput if it cannot be loaded."""
-    where, form = f"{judge.field}.model: {judge.model}", form_of(judge.model)
+def judged_model(judge: Judge, source: str = "") -> Model:
+    """Find and check the model of a judge. Raises BadInput if it cannot be loaded.
+
+    source: whose judge it is, for messages; "" for a judge of the recipe.
+    """
+    form = form_of(judge.model)
     if missing := form.missing_libraries():  # before a download
-        raise bad_input(source, f"{where}: {missing}")
+        raise model_fault(judge, source, f": {missing}")
     try:
         path = form.locate(judge.model, judge.revision)
         labels, digest = form.check(path), form.digest_of_model(path)
     except Fault as error:
-        raise bad_input(source, f"{where}: {error}") from error
+        raise model_fault(judge, source, f": {error}") from error
     except Exception as error:  # transformers, torch and the hub raise many kinds of errors
-        raise bad_input(source, f"{where} cannot be loaded: {first_line(error)}; {form.EXPECTED}") from error
+        reason = f" cannot be loaded: {first_line(error)}; {form.EXPECTED}"
+        raise model_fault(judge, source, reason) from error
     revision = None if Path(judge.model).exists() else commit_of(path)
     return Model(judge=judge.name, name=judge.model, revision=revision, digest=digest, labels=labels)
+
+
+def model_fault(judge: Judge, source: str, fault: str) -> BadInput:
+    """Return the error for a fault of a judge's model. source: as for `judged_model`."""
+    message = f"{judge.field}.model: {judge.model}{fault}"
+    return bad_input(source, message) if source else BadInput(one_line(message))
 
 
 def commit_of(path: Path) -> str:

@@ -34,11 +34,6 @@ class Judged:
         assert judge is not None
         return judge
 
-    def earlier(self, source: str) -> tuple[str, ...]:
-        """Return the names of the judges of a source that run before this judge."""
-        names = [judge.name for judge in self.recipe.judges_of(source)]
-        return tuple(names[: names.index(self.judge)])
-
 
 def judged_at(recipe: Recipe, place: Place) -> Iterator[Judged]:
     """Yield the judges of a recipe that run at a place, in order."""

@@ -1,5 +1,6 @@
 """The fields of a judge: a model that classifies documents, and the documents that it judges and keeps."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal
 
@@ -10,7 +11,14 @@ from zyda_flows.tasks.recipe.values import NOT_BLANK, Number, Strict, not_blank
 Place = Literal["ingest", "after_dedup"]
 Condition = Annotated[str, AfterValidator(not_blank), NOT_BLANK]
 MOST_JUDGES = 16
+NAME = r"^[a-z][a-z0-9_]*$"
 QUALITY = "quality"  # the name of the judge that `classify` describes
+
+
+def check_name(name: str) -> str:
+    if not re.fullmatch(NAME, name):
+        raise ValueError("expected lower-case letters, digits and _, of which the first is a letter")
+    return name
 
 
 class ModelSettings(Strict):
@@ -30,9 +38,9 @@ class ModelSettings(Strict):
 class Judge(ModelSettings):
     """A model of the list `judges`, the documents that it judges, and the documents to keep."""
 
-    name: str = Field(
-        pattern=r"^[a-z][a-z0-9_]*$",
+    name: Annotated[str, AfterValidator(check_name)] = Field(
         max_length=40,
+        json_schema_extra={"pattern": NAME},
         description="The name of the judge, with which the names of its columns begin: `edu` adds `edu_score`, or "
         "`edu_pred` and `edu_prob`.",
     )
@@ -49,7 +57,7 @@ class Judge(ModelSettings):
     keep: Condition | None = Field(
         None,
         description="An SQL condition for the documents to keep. It can use the columns of the judge and of "
-        "earlier judges.",
+        "earlier judges. It is not true for null, so name the documents that `only_if` leaves out.",
     )
 
     @property

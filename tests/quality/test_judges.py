@@ -1,5 +1,7 @@
 """Judges: several models in sequence, and the documents that each of them judges and keeps."""
 
+import re
+
 import fasttext
 import pytest
 from language_models import train_model
@@ -8,6 +10,8 @@ from small_corpus import QUALITY, build_here, contents, table_of
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
+from zyda_flows.tasks.planning.survey import check_sources
+from zyda_flows.tasks.quality import fasttext_models
 from zyda_flows.tasks.quality.classify import AnswersForShard
 
 
@@ -186,7 +190,7 @@ def test_documents_removed_by_judges_count_as_losses_by_filters(corpus, model):
     [
         ([judge("a", "m.bin"), judge("a", "n.bin")], "two judges have the name a; rename one of them"),
         ([judge("quality", "m.bin")], "quality is the name of the judge of `classify`; use another name"),
-        ([judge("Edu", "m.bin")], r"judges\[0\]\.name: "),
+        ([judge("Edu", "m.bin")], r"judges\[0\]\.name: expected lower-case letters, digits and _"),
         ([judge("a", "m.bin", at="publish")], r"judges\[0\]\.at: expected 'ingest' or 'after_dedup'"),
         ([judge("a", "m.bin", kep="b > 1")], r"judges\[0\]\.kep: unknown field; did you mean keep\?"),
         ([judge("a", "m.bin", only_if=" ")], r"judges\[0\]\.only_if: "),
@@ -238,6 +242,16 @@ def test_models_that_add_the_same_column_are_refused(corpus, model, tmp_path):
 def test_damaged_model_of_a_judge_raises_its_fault(corpus, model, tmp_path):
     damaged = tmp_path / "own.bin"
     damaged.write_bytes(model.read_bytes()[:-1])
+    recipe = corpus.load(judges=[judge("cheap", damaged)])
     with pytest.raises(ZydaError) as raised:
-        build_here(corpus.load(judges=[judge("cheap", damaged)]))
-    assert all(f"judge cheap.model: {damaged}: " in fault for fault in raised.value.faults)
+        build_here(recipe)
+    (fault,) = raised.value.faults
+    assert re.match(rf"\S+recipe\.yaml:\d+: judge cheap\.model: {re.escape(str(damaged))}: ", fault)
+
+
+def test_model_of_the_recipe_is_checked_once_for_all_sources(corpus, model, monkeypatch):
+    located = []
+    locate = fasttext_models.locate
+    monkeypatch.setattr(fasttext_models, "locate", lambda *name: located.append(name) or locate(*name))
+    check_sources(corpus.load(judges=[judge("cheap", model)]))
+    assert located == [(str(model), None)]
