@@ -25,6 +25,8 @@ from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, get_current_se
 
 from zyda_flows.flows.server.deployed import flow_names
 from zyda_flows.flows.server.liveness import PAGE
+from zyda_flows.flows.server.local_server import home
+from zyda_flows.flows.server.login import configured_api
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
@@ -95,7 +97,12 @@ def database() -> Path | None:
 
 
 def wait_for_events() -> None:
-    """Wait until a server has written the events of deleted runs and pages, which contain these pages."""
+    """Wait until the configured server has written the events of deleted runs and pages, which contain these pages.
+
+    Without a configured server, the server of the build has ended.
+    """
+    if not configured_api(home()):
+        return
     persister = get_current_settings().server.services.event_persister
     time.sleep(2 * persister.flush_interval)
 
