@@ -51,7 +51,7 @@ def try_passages(recipe: Recipe, texts: Mapping[str, Sequence[pa.LargeStringArra
         changes = {
             "storage": folder, "sources": tuple(sources), "inputs": None, "documents": (), "deny": (),
             "rounds": tuple(map(alone, filter(compares_texts, recipe.rounds))) or (ExactRound(exact="text"),),
-            "max_loss": None, "sample": 1.0, "on_bad_rows": "set_aside",
+            "max_loss": None, "sample": 1.0, "on_bad_rows": "set_aside", "judges": (),
         }  # fmt: skip
         small = recipe.model_copy(update=changes)
         ledger = run_pipeline(small, HERE)

@@ -1,6 +1,6 @@
 """`zyda try` with passages, on a sample that is the whole corpus."""
 
-from small_corpus import build_here, prose, rows, write_rows, zyda_here
+from small_corpus import QUALITY, build_here, prose, rows, write_rows, zyda_here
 
 SHARED = f"[bold] {prose('a shared passage', 60)}"
 
@@ -13,6 +13,7 @@ def test_figures_are_those_of_a_build(corpus):
     recipe = corpus.load(
         sources=sources, dedup={"prefer": ["source", "stars desc"]}, documents=[{"clean": "unicode"}],
         passages=[{"length": 100}, {"lines": {"in_documents": 3}}],
+        judges=[{"name": "deep", "model": str(QUALITY), "max_tokens": 64, "keep": "stars >= 0"}],
     )  # fmt: skip
     printed = zyda_here("try", str(corpus.path), "--examples", "1").stdout
     before = {path for path in corpus.folder.rglob("*") if path.is_file()}
