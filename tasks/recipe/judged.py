@@ -10,7 +10,7 @@ from zyda_flows.tasks.storage.folder import Folder
 
 @dataclass(frozen=True)
 class Judged:
-    """The judge of a name, which may have other settings in each source."""
+    """A judge, by its name; its settings may differ between sources."""
 
     recipe: Recipe
     judge: str
@@ -24,12 +24,12 @@ class Judged:
         return name if self.judge == QUALITY else f"{name}_{self.judge}"
 
     def of(self, source: str) -> Judge | None:
-        """Return the judge of a source's documents, None if the source has no judge of this name."""
+        """Return the settings of the judge in a source, None if the source does not have it."""
         judges = self.recipe.judges_of(source)
         return next((judge for judge in judges if judge.name == self.judge), None)
 
     def settings_of(self, source: str) -> Judge:
-        """Return the judge of a source that has one."""
+        """Return the settings of the judge in a source that has it."""
         judge = self.of(source)
         assert judge is not None
         return judge

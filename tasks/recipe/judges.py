@@ -6,10 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from zyda_flows.tasks.recipe.values import NOT_BLANK, Number, Strict, not_blank
+from zyda_flows.tasks.recipe.values import Expression, Number, Strict
 
 Place = Literal["ingest", "after_dedup"]
-Condition = Annotated[str, AfterValidator(not_blank), NOT_BLANK]
 MOST_JUDGES = 16
 NAME = r"^[a-z][a-z0-9_]*$"
 QUALITY = "quality"  # the name of the judge that `classify` describes
@@ -49,12 +48,12 @@ class Judge(ModelSettings):
         description="`after_dedup`: the documents that remain after deduplication. `ingest`: all documents that "
         "the steps on documents keep, before deduplication.",
     )
-    only_if: Condition | None = Field(
+    only_if: Expression | None = Field(
         None,
         description="An SQL condition, as for a source's `keep`: only documents for which it is true are judged; "
         "the columns of the judge are null for other documents. It can use the columns of earlier judges.",
     )
-    keep: Condition | None = Field(
+    keep: Expression | None = Field(
         None,
         description="An SQL condition for the documents to keep. It can use the columns of the judge and of "
         "earlier judges. It is not true for null, so name the documents that `only_if` leaves out.",

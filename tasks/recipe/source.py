@@ -17,7 +17,7 @@ from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_
 from zyda_flows.tasks.recipe.judges import QUALITY, Judge, Judges, ModelSettings
 from zyda_flows.tasks.recipe.steps.registry import AnyStep, as_steps
 from zyda_flows.tasks.recipe.values import (
-    NOT_BLANK,
+    Expression,
     Flag,
     Names,
     Number,
@@ -147,7 +147,7 @@ class Source(Strict):
         description="How documents are divided into components. The component is published as the column "
         "`component`, with its own counts.",
     )
-    keep: Annotated[str, AfterValidator(not_blank), NOT_BLANK] | None = Field(
+    keep: Expression | None = Field(
         None,
         description="An SQL condition for the documents to keep, after deduplication. It can use the columns of "
         "the file, `doc_id`, `n_tokens`, `n_bytes`, and the results of `judges` and `classify`. The dialect is "

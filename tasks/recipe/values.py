@@ -118,6 +118,7 @@ def has_commits(url: str) -> bool:
 
 NOT_BLANK = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators check more
 Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(valid_url), NOT_BLANK]
+Expression = Annotated[str, AfterValidator(not_blank), NOT_BLANK]
 OneOrMore = Annotated[str, NOT_BLANK] | Annotated[list[Annotated[str, NOT_BLANK]], Field(min_length=1)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)]
 Names = Annotated[
