@@ -73,7 +73,7 @@ class BuildTaskRunner(DaskTaskRunner):
 
 
 class PickledSettings(SettingsContext):
-    """Settings of a run that Dask pickles. Prefect's own form costs 55 ms for each task, to write it and to read it."""
+    """Settings of a run that Dask pickles. Prefect's own form costs 55 ms for each task to write and read."""
 
     @classmethod
     def current(cls) -> Self:
