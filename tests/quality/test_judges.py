@@ -78,7 +78,7 @@ def test_judges_of_a_recipe_judge_each_source_in_their_order(corpus, model, ever
     threshold = middle_of(scores)
     judges = [
         judge("cheap", model, keep=f"cheap_hq >= {threshold:.9f}"),
-        judge("deep", QUALITY, max_tokens=64),
+        judge("deep", QUALITY, max_tokens=64, probabilities=True, keep="deep_High >= 0 AND deep_Low >= 0"),
     ]
     recipe = corpus.load(judges=judges)
     ledger = build_here(recipe)
@@ -89,7 +89,10 @@ def test_judges_of_a_recipe_judge_each_source_in_their_order(corpus, model, ever
     for row in published:
         assert row["cheap_hq"] == pytest.approx(scores[row["name"]], abs=1e-5)
         assert row["deep_pred"] in {"High", "Medium", "Low"}
-        assert 0 < row["deep_prob"] <= 1
+        each = {label: row[f"deep_{label}"] for label in ("High", "Medium", "Low")}
+        assert max(each, key=each.get) == row["deep_pred"]
+        assert row["deep_prob"] == max(each.values()) <= 1
+        assert sum(each.values()) == pytest.approx(1, abs=2e-3)
     for source, rows in every_document.items():
         below = sum(scores[row["name"]] < threshold for row in rows)
         assert ledger.of("keep_cheap", source).documents == len(rows) - below
