@@ -1,9 +1,10 @@
 """Find and load the models of judges, and define the columns of their answers.
 
 The columns of judge `edu` are `edu_pred` and `edu_prob`, the most probable label and its probability, and, if the
-recipe asks for them, the probability of each label in `edu_LABEL`; or `edu_score` and `edu_int_score` if the model has
-a single output. The judge of `classify` adds `quality_pred` and `quality_prob`, or `score` and `int_score`, which are
-the names in FineWeb-Edu. A form is a kind of model, known by the name of the model; FORMS lists the forms.
+recipe asks for them, the probability of each label in `edu_LABEL`; or `edu_score` and `edu_int_score` if the model
+has a single output. The judge of `classify` adds `quality_pred` and `quality_prob`, or `score` and `int_score`,
+which are the names in FineWeb-Edu. A form is a kind of model, known by the name of the model; FORMS lists the
+forms.
 
 `prepare` checks a model once, before other work, and stores its digest. Later stages compare the digest, so they
 detect a model that is trained again in its folder.
