@@ -19,7 +19,7 @@ from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.quality.conditions import Condition, check_conditions, only_if
 from zyda_flows.tasks.quality.document_filter import remaining_documents
 from zyda_flows.tasks.quality.forms import Model, load_model
-from zyda_flows.tasks.quality.ingested import read_ingest_facts
+from zyda_flows.tasks.quality.ingested import read_columns, read_ingest_facts
 from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.sources.register import file_and_row_of
@@ -182,7 +182,7 @@ def classify(judged: Judged, trail: Trail) -> Manifest:
     recipe, folder, source = judged.recipe, judged.folder, judged.recipe.source(trail.source)
     judge, facts = judged.settings_of(trail.source), read_ingest_facts(folder, trail)
     judges = recipe.judges_of(trail.source)
-    check_conditions(source, judges, facts.columns, facts.models)
+    check_conditions(source, judges, read_columns(folder, trail), facts.models)
     model = next(model for model in facts.models if model.judge == judge.name)
     device = "cpu" if recipe.engine is Engine.CPU else None
     condition = only_if(source, judge)
