@@ -326,7 +326,7 @@ class Limits:
         unit="bytes",
     )
     model_bytes: int = bound(1 << 33, "a model of fastText", unit="bytes")
-    model_labels: int = bound(1000, "labels of a model of fastText in `classify`, each of which is a column")
+    model_labels: int = bound(1000, "labels of a model, each of which is a column")
     tokenizer_bytes: int = bound(1 << 28, "a tokenizer.json", unit="bytes")
     tokenizer_memory: int = bound(1 << 31, "memory in the trial of a tokenizer", unit="bytes")
     tokenizer_seconds: int = bound(60, "CPU seconds in the trial of a tokenizer")

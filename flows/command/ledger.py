@@ -102,6 +102,7 @@ def print_ledger(ledger: "Ledger") -> None:
         )
     console().print(table)
     print_reasons(ledger)
+    print_judges(ledger)
     for line in (line for line in ledger.lines if line.skipped):
         most = sorted(line.skipped.items(), key=lambda skipped: -skipped[1])
         reasons = ", ".join(f"{records:,} {reason}" for reason, records in most[:MOST_REASONS])
@@ -118,6 +119,17 @@ def print_ledger(ledger: "Ledger") -> None:
             f"{counted(set_aside, 'row')} set aside: not valid documents, or the rest of a damaged file; "
             "see published/set_aside for the reasons", soft_wrap=True
         )  # fmt: skip
+
+
+def print_judges(ledger: "Ledger") -> None:
+    """Print the documents that each judge judged and removed, if the recipe has judges."""
+    from zyda_flows.tasks.accounts.judged import HEADS, judge_accounts, judge_cells  # late
+
+    if accounts := [*judge_accounts(ledger)]:
+        table = table_of(*HEADS, words=["judge", "source"], title="Judges")
+        for account in accounts:
+            table.add_row(*judge_cells(account))
+        console().print(table)
 
 
 def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:

@@ -21,6 +21,7 @@ BESIDE = (
     "cleaned.parquet",
     "skipped.parquet",
     "special_tokens.parquet",
+    "judges.parquet",
     "components.parquet",
     "sources.parquet",
 )

@@ -13,6 +13,7 @@ from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, 
 from zyda_flows.flows.reporting.report_passages import passages
 from zyda_flows.flows.reporting.report_plan import taken
 from zyda_flows.tasks.accounts.audited import MEASURES
+from zyda_flows.tasks.accounts.judged import HEADS, judge_accounts, judge_cells
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.ledger_summary import TokenPath, token_paths
 from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings, RoundFindings, ShownCluster
@@ -188,9 +189,17 @@ def labels(findings: Findings) -> Iterator[Section]:
     yield Section("Quality labels", [note], plots.labels(findings))
 
 
+def judges(findings: Findings) -> Iterator[Section]:
+    """Yield the documents that each judge judged and removed, if the recipe has judges."""
+    rows = [judge_cells(account) for account in judge_accounts(findings.ledger)]
+    if rows:
+        note = "The documents that enter each judge; those removed are the documents that its `keep` removed."
+        yield Section("Judges", [note], tables=[Table("By judge and source", HEADS, rows)])
+
+
 # A chapter yields no section if the corpus has nothing to show in it.
 CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
-    tokens, comparison, composition, lengths, rules, rounds, passages, labels, taken,
+    tokens, comparison, composition, lengths, rules, rounds, passages, judges, labels, taken,
 )  # fmt: skip
 
 

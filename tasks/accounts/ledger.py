@@ -45,6 +45,7 @@ class Line(RareCounts):
     cut: tokens and bytes of kept documents that it cut; no documents.
     removed_by: the removed documents, by reason. cleaned: changes by each cleaning, by its name. skipped: records
     of files that are no documents, by kind. special_tokens: special tokens that texts contain as characters.
+    judged: documents that the model of the stage judged; None for other stages.
     """
 
     stage: str
@@ -204,6 +205,7 @@ def line_of(receipt: Receipt) -> Line:
         cleaned=receipt.cleaned,
         skipped=receipt.skipped,
         special_tokens=receipt.special_tokens,
+        judged=receipt.judged,
         set_aside=receipt.set_aside,
         cut=receipt.cut,
     )
@@ -226,4 +228,6 @@ def check_account(receipts: Sequence[Receipt]) -> None:
         by_reason = total(receipt.removed_by.values())
         if receipt.removed_by and by_reason != receipt.removed:
             raise NotConserved(f"{name}: {receipt.removed} were removed, but the reasons sum to {by_reason}")
+        if receipt.judged is not None and any(count < 0 for _, count in receipt.entering - receipt.judged):
+            raise NotConserved(f"{name}: {receipt.entering} entered, but {receipt.judged} were judged")
         before = receipt.out

@@ -29,11 +29,8 @@ def as_json(ledger: Ledger) -> str:
 
 
 def details_of(line: Line) -> dict[str, Any]:
-    return line.model_dump(
-        include={
-            name for name in ("removed_by", "cleaned", "skipped", "special_tokens") if getattr(line, name)
-        }
-    )
+    names = ("removed_by", "cleaned", "skipped", "special_tokens", "judged")
+    return line.model_dump(include={name for name in names if getattr(line, name)})
 
 
 def reasons_as_markdown(ledger: Ledger, stage: str, sentences: Mapping[str, str]) -> str:

@@ -6,9 +6,11 @@ from typing import Any
 
 import yaml
 
+from zyda_flows.tasks.accounts.judged import judges_as_markdown
 from zyda_flows.tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
+from zyda_flows.tasks.publish.card_filters import filters
 from zyda_flows.tasks.publish.card_tables import (
     MOST_COMPONENTS,
     components_as_markdown,
@@ -46,6 +48,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         rounds="\n\n".join([*map(dedup_sentences, recipe.rounds), *against(manifest), *passages(recipe)]),
         joins=join_lines(manifest),
         filters=" ".join(filters(recipe)),
+        judges=judges_as_markdown(ledger),
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
         cut=cut_lines(manifest),
@@ -255,22 +258,3 @@ def skipped_lines(manifest: Published) -> str:
 
 def most_first(counts: Mapping[str, int]) -> list[tuple[str, int]]:
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-
-
-def filters(recipe: Recipe) -> list[str]:
-    """Return sentences about the documents that filters kept."""
-    sentences = list[str]()
-    for source in recipe.sources:
-        for judge in recipe.judges_of(source.name):
-            if judge.only_if:
-                sentences.append(
-                    f"Of {source.name}, judge {judge.name} judged documents with `{judge.only_if}`."
-                )
-            if judge.keep:
-                sentences.append(f"Of {source.name}, documents with `{judge.keep}` were kept.")
-        if source.classify and source.classify.keep:
-            labels = ", ".join(source.classify.keep)
-            sentences.append(f"Of {source.name}, documents with the quality label {labels} were kept.")
-        if source.keep:
-            sentences.append(f"Of {source.name}, documents with `{source.keep}` were kept.")
-    return sentences

@@ -19,7 +19,7 @@ Tokens of each source, best-ranked first:
 
 {rounds} {filters}
 
-{removed}
+{judges}{removed}
 
 {by_reason}{joins}{licenses}{languages}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
 
@@ -58,7 +58,8 @@ passages; with `removed` the removed documents.
   `reasons.parquet`: removed documents by stage, source and reason; `cleaned.parquet`: the changes of each cleaning,
   if there are any; `skipped.parquet`: records of files that are no documents, if there are any;
   `special_tokens.parquet`: special tokens of the tokenizer that texts contain as characters, by documents and
-  occurrences, before any rule removed documents, if there are any.
+  occurrences, before any rule removed documents, if there are any;
+  `judges.parquet`: documents that each judge judged, did not judge, and removed, if the recipe has models.
 - `components.parquet`: the documents of each component by stage and reason of removal, null for kept documents, if
   the recipe names components.
 - `licenses.parquet`: the documents of each licence, if the recipe filters by licence;

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 
 from zyda_flows.tasks.accounts.components import counted_tables
+from zyda_flows.tasks.accounts.judged import judges_table
 from zyda_flows.tasks.accounts.ledger_formats import as_json
 from zyda_flows.tasks.accounts.published import File, Published, TableFile, with_check_times
 from zyda_flows.tasks.accounts.published_files import GROUP_ROWS, as_parquet, make_file_table
@@ -93,6 +94,7 @@ def accounts(built: BuiltCorpus, manifest: Published, files: Sequence[TableFile]
         "cleaned.parquet": ledger.cleaned(),
         "skipped.parquet": ledger.skipped(),
         "special_tokens.parquet": ledger.special_tokens(),
+        "judges.parquet": judges_table(ledger),
     }
     tables = {path: table for path, table in optional.items() if len(table)}
     return {

@@ -29,8 +29,9 @@ from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.progress import reporting_progress
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from zyda_flows.tasks.stage.verdicts import Trail, load_histories
+from zyda_flows.tasks.stage.verdicts import Trail, counts_of, load_histories
 from zyda_flows.tasks.storage.artifacts import WORK, Manifest, stage_key
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.records import digest_of
@@ -96,6 +97,9 @@ class AnswersForShard(VerdictJob):
                 f"{self.whose}: expected {len(ids):,} answers of the model, got {len(table):,}"
             )
         return table
+
+    def judged(self, table: pa.Table, remaining: pa.Table) -> Counts:
+        return counts_of(remaining, table.column("doc_id").to_numpy())
 
     def ids_to_judge(self, remaining: pa.Table) -> Ids:
         """Return the ids of the documents to judge: uint64, (n,), ascending."""

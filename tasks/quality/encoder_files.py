@@ -40,6 +40,11 @@ def labels_of(config: dict[str, Any]) -> tuple[str, ...]:
     return () if outputs <= 1 else ordered
 
 
+def is_multi_label(config: dict[str, Any]) -> bool:
+    """Return whether each label of a model has a probability of its own: the sigmoid of its output."""
+    return config.get("problem_type") == "multi_label_classification"
+
+
 def fault_of(folder: Path, config: dict[str, Any]) -> str | None:
     """Return what is wrong with a model's files, or None. No file except JSON files is read."""
     tokenizer = folder / "tokenizer_config.json"
@@ -50,6 +55,10 @@ def fault_of(folder: Path, config: dict[str, Any]) -> str | None:
         pickled = [path.name for pattern in PICKLED for path in sorted(folder.glob(pattern))]
         why = f" ({pickled[0]} may hold code, so it is not read)" if pickled else ""
         return f"it has no {WEIGHTS}{why}; save it as one file of safetensors"
+    if config.get("problem_type") == "regression" and labels_of(config):
+        return (
+            f"it has {len(labels_of(config))} outputs that are scores (problem_type regression), expected one"
+        )
     return None if has_tokenizer(folder) else "it has no tokenizer.json, nor another file of a tokenizer"
 
 

@@ -28,8 +28,8 @@ __all__ = [
 ]  # fmt: skip
 
 EXPECTED = "expected a folder with config.json and model.safetensors, or a hub name"
-PREDICTION = {"pred": pa.string(), "prob": pa.float32()}
-SCORE = {"score": pa.float32(), "int_score": pa.int8()}
+PREDICTION = [("pred", pa.string()), ("prob", pa.float32())]
+SCORE = [("score", pa.float32()), ("int_score", pa.int8())]
 LIBRARIES = ("torch", "transformers")
 MODULES = ("transformers.modeling_utils", "zyda_flows.tasks.quality.torch_models")
 
@@ -56,10 +56,15 @@ def locate(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=revision, allow_patterns=FILES))
 
 
-def columns(labels: tuple[str, ...], judge: str) -> list[pa.Field]:
-    """Return the columns of the answers: the most probable label and its probability, or a score."""
+def columns(labels: tuple[str, ...], judge: str, *, every_label: bool) -> list[pa.Field]:
+    """Return the columns of the answers: the most probable label and its probability, or a score.
+
+    every_label: whether the probability of each label follows.
+    """
     kinds = PREDICTION if labels else SCORE
-    return [pa.field(f"{judge}_{name}", kind) for name, kind in kinds.items()]
+    if every_label:
+        kinds = [*kinds, *((label, pa.float32()) for label in labels)]
+    return [pa.field(f"{judge}_{name}", kind) for name, kind in kinds]
 
 
 def precision(device: str | None) -> str:
@@ -87,9 +92,11 @@ def check(folder: Path) -> tuple[str, ...]:
     return labels_of(config)
 
 
-def load(folder: Path, max_tokens: int, device: str | None) -> Callable[[pa.ChunkedArray], list[pa.Array]]:
+def load(
+    folder: Path, max_tokens: int, device: str | None, *, every_label: bool = False
+) -> Callable[[pa.ChunkedArray], list[pa.Array]]:
     """Load a model; return a function that takes texts and returns the columns of the answers."""
     from zyda_flows.tasks.quality.torch_models import Classifier
 
-    classifier = Classifier(folder, max_tokens, device)
+    classifier = Classifier(folder, max_tokens, device, every_label=every_label)
     return lambda texts: classifier.answers(texts.to_pylist())

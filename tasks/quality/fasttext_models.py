@@ -4,7 +4,6 @@ This module is a form of `tasks.quality.forms`. A text is judged whole, as one l
 probabilities in float32, which are not rounded, because thresholds are small: DCLM keeps documents above 0.018112.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from hashlib import file_digest
@@ -55,13 +54,6 @@ def check(path: Path) -> tuple[str, ...]:
     numbers = (model.matrix.numbers, model.matrix.centroids, model.matrix.norms, model.output)
     if not all(is_finite(array) for array in numbers):
         raise Fault("its numbers are not all finite; train it again")
-    if len(model.labels) > limits().model_labels:
-        raise Fault(
-            f"it has {len(model.labels):,} labels, and at most {limits().model_labels:,} can be columns"
-        )
-    names = Counter(name.lower() for name in (*DECIDED, *model.labels))  # as SQL compares names
-    if twice := [name for name, times in names.items() if times > 1]:
-        raise Fault(f"two of its results would be the column quality_{twice[0]}; train it with other labels")
     return model.labels
 
 
@@ -89,14 +81,16 @@ def precision(device: str | None) -> str:
     return "float32"
 
 
-def columns(labels: tuple[str, ...], judge: str) -> list[pa.Field]:
+def columns(labels: tuple[str, ...], judge: str, *, every_label: bool = True) -> list[pa.Field]:
     """Return the columns of the answers: the most probable label, its probability, and that of each label."""
     pred, prob = (f"{judge}_{name}" for name in DECIDED)
     each = [pa.field(f"{judge}_{label}", pa.float32()) for label in labels]
     return [pa.field(pred, pa.string()), pa.field(prob, pa.float32()), *each]
 
 
-def load(path: Path, max_tokens: int, device: str | None) -> Callable[[pa.ChunkedArray], list[pa.Array]]:
+def load(
+    path: Path, max_tokens: int, device: str | None, *, every_label: bool = True
+) -> Callable[[pa.ChunkedArray], list[pa.Array]]:
     """Load a model; return a function that takes texts and returns the columns of the answers."""
     return partial(answers, read(path))
 

@@ -1,14 +1,16 @@
 """Find and load the models of judges, and define the columns of their answers.
 
-The columns of judge `edu` are `edu_pred` and `edu_prob`, the most probable label and its probability, or
-`edu_score` and `edu_int_score` if the model has a single output. The judge of `classify` adds `quality_pred` and
-`quality_prob`, or `score` and `int_score`, which are the names in FineWeb-Edu. A form is a kind of model, known by
-the name of the model; FORMS lists the forms.
+The columns of judge `edu` are `edu_pred` and `edu_prob`, the most probable label and its probability, and, if the
+recipe asks for them, the probability of each label in `edu_LABEL`; or `edu_score` and `edu_int_score` if the model
+has a single output. The judge of `classify` adds `quality_pred` and `quality_prob`, or `score` and `int_score`,
+which are the names in FineWeb-Edu. A form is a kind of model, known by the name of the model; FORMS lists the
+forms.
 
 `prepare` checks a model once, before other work, and stores its digest. Later stages compare the digest, so they
 detect a model that is trained again in its folder.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +20,14 @@ from typing import Protocol
 import pyarrow as pa
 
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line, one_line
+from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.quality import encoders, fasttext_models
 from zyda_flows.tasks.quality.encoder_files import Fault
 from zyda_flows.tasks.recipe.judges import QUALITY, Judge
 from zyda_flows.tasks.storage.records import Record
 
 LOADING = Lock()
+DECIDED = ("pred", "prob")
 NAMES_OF_CLASSIFY = {"quality_score": "score", "quality_int_score": "int_score"}
 
 Answers = Callable[[pa.ChunkedArray], list[pa.Array]]
@@ -41,6 +45,7 @@ class Form(Protocol):
     digest_of_model: hashes all files on which the answers depend.
     precision: returns the device and the number format on which the answers depend.
     columns: returns the columns of the answers of a model with these labels. judge: the prefix of their names.
+        every_label: whether each label has a column.
     load: returns a function that takes texts and returns the columns of the answers. device: cpu, cuda, or None for
         the best device of the machine.
     """
@@ -56,21 +61,25 @@ class Form(Protocol):
     def check(self, path: Path) -> tuple[str, ...]: ...
     def digest_of_model(self, path: Path) -> str: ...
     def precision(self, device: str | None) -> str: ...
-    def columns(self, labels: tuple[str, ...], judge: str) -> list[pa.Field]: ...
-    def load(self, path: Path, max_tokens: int, device: str | None) -> Answers: ...
+    def columns(self, labels: tuple[str, ...], judge: str, *, every_label: bool) -> list[pa.Field]: ...
+    def load(self, path: Path, max_tokens: int, device: str | None, *, every_label: bool) -> Answers: ...
 
 
 FORMS: tuple[Form, ...] = (fasttext_models, encoders)
 
 
 class Model(Record):
-    """The model of a judge, which `prepare` checked. revision: the commit of a model of the hub."""
+    """The model of a judge, which `prepare` checked.
+
+    revision: the commit of a model of the hub. every_label: whether each label has a column.
+    """
 
     judge: str
     name: str
     revision: str | None
     digest: str
     labels: tuple[str, ...]
+    every_label: bool = False
 
     @property
     def field(self) -> str:
@@ -84,7 +93,7 @@ class Model(Record):
     @property
     def added_columns(self) -> list[pa.Field]:
         """The columns that the model adds to a source."""
-        columns = form_of(self.name).columns(self.labels, self.judge)
+        columns = form_of(self.name).columns(self.labels, self.judge, every_label=self.every_label)
         if self.judge != QUALITY:
             return columns
         return [column.with_name(NAMES_OF_CLASSIFY.get(column.name, column.name)) for column in columns]
@@ -121,8 +130,30 @@ def judged_model(judge: Judge, source: str = "") -> Model:
     except Exception as error:  # transformers, torch and the hub raise many kinds of errors
         reason = f" cannot be loaded: {first_line(error)}; {form.EXPECTED}"
         raise model_fault(judge, source, reason) from error
-    revision = None if Path(judge.model).exists() else commit_of(path)
-    return Model(judge=judge.name, name=judge.model, revision=revision, digest=digest, labels=labels)
+    model = Model(
+        judge=judge.name,
+        name=judge.model,
+        revision=None if Path(judge.model).exists() else commit_of(path),
+        digest=digest,
+        labels=labels,
+        every_label=judge.probabilities,
+    )
+    if fault := fault_of_columns(model):
+        raise model_fault(judge, source, f": {fault}")
+    return model
+
+
+def fault_of_columns(model: Model) -> str | None:
+    """Return why the answers of a model cannot be columns, or None."""
+    if model.every_label and not model.labels:
+        return "it has a single output, a score, and no labels; remove `probabilities`"
+    names = [column.name for column in model.added_columns]
+    if len(names) > (bound := limits().model_labels) + len(DECIDED):
+        return f"it has {len(model.labels):,} labels, and at most {bound:,} can be columns"
+    times = Counter(name.lower() for name in names)  # as SQL compares names
+    if twice := [name for name in names if times[name.lower()] > 1]:
+        return f"two of its results would be the column {twice[0]}; train it with other labels"
+    return None
 
 
 def model_fault(judge: Judge, source: str, fault: str) -> BadInput:
@@ -143,19 +174,21 @@ def load_model(model: Model, max_tokens: int, device: str | None = None) -> Answ
     Raises BadInput if the files have changed since the digest was taken.
     """
     with LOADING:  # without the lock, two threads could load the model at the same time
-        return cached_model(model.name, model.revision, model.digest, max_tokens, device)
+        return cached_model(
+            model.name, model.revision, model.digest, max_tokens, device, every_label=model.every_label
+        )
 
 
 @lru_cache(maxsize=2)
 def cached_model(
-    name: str, revision: str | None, digest: str, max_tokens: int, device: str | None
+    name: str, revision: str | None, digest: str, max_tokens: int, device: str | None, *, every_label: bool
 ) -> Answers:
     form = form_of(name)
     path = form.locate(name, revision)
     expect_digest(name, revision, digest)
     if missing := form.missing_libraries():
         raise BadInput(f"model {name}: a worker cannot run it: {missing}")
-    answers = form.load(path, max_tokens, device)
+    answers = form.load(path, max_tokens, device, every_label=every_label)
     expect_digest(name, revision, digest)  # the files may have changed during the load
     return answers
 

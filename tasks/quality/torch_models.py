@@ -20,7 +20,7 @@ from transformers.utils import logging
 
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.quality.batches import batches
-from zyda_flows.tasks.quality.encoder_files import WEIGHTS, labels_of, load_config
+from zyda_flows.tasks.quality.encoder_files import WEIGHTS, is_multi_label, labels_of, load_config
 from zyda_flows.tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
 from zyda_flows.tasks.stage.progress import REPORT_SHARD_FRACTION
 
@@ -39,13 +39,20 @@ MARGIN = 2e-5
 
 
 class Classifier:
-    """A loaded quality model. device: cuda, cpu, or None for the best device of this machine."""
+    """A loaded quality model.
 
-    def __init__(self, folder: Path, max_tokens: int, device: str | None = None) -> None:
+    device: cuda, cpu, or None for the best device of this machine. every_label: whether the answers have the
+    probability of each label.
+    """
+
+    def __init__(
+        self, folder: Path, max_tokens: int, device: str | None = None, *, every_label: bool = False
+    ) -> None:
         logging.disable_progress_bar()
         config = load_config(folder)
         self.labels = labels_of(config)
-        self.max_tokens = max_tokens
+        self.max_tokens, self.every_label = max_tokens, every_label
+        self.activation = sigmoid if is_multi_label(config) else softmax
         self.tokenizer = tokenizer_of(folder)
         self.tokenising = Lock()  # truncating tokenizers cannot be used by two threads at the same time
         self.device = device or best_device()
@@ -143,7 +150,12 @@ class Classifier:
         logits = self.logits(texts)
         if self.device == "cpu":
             finite = np.nan_to_num(logits, posinf=0, neginf=0)
-            for i in np.flatnonzero(is_unsettled(finite) | ~is_finite(logits)).tolist():
+            unsettled = (
+                is_unsettled(self.activation(finite), every_label=self.every_label)
+                if self.labels
+                else is_unsettled_score(finite[:, 0].astype(np.float64))
+            )
+            for i in np.flatnonzero(unsettled | ~is_finite(logits)).tolist():
                 logits[i] = self.logits(texts[i : i + 1])[0]
         return logits
 
@@ -151,17 +163,19 @@ class Classifier:
         """Return the columns of the answers: labels and probabilities, or scores."""
         return [pa.array(column) for column in (self.predict if self.labels else self.score)(texts)]
 
-    def predict(self, texts: Sequence[str]) -> tuple[list[str], NDArray[np.float32]]:
+    def predict(self, texts: Sequence[str]) -> tuple[list[str], *tuple[NDArray[np.float32], ...]]:
         """Return the most probable label of each text, and its probability: float32, (n,), rounded to DECIMALS.
 
-        The probability is NaN if an output is not finite.
+        With `every_label`, the probability of each label follows. Probabilities are NaN if an output of the text is
+        not finite.
         """
         logits = self.settled_logits(texts)
-        probabilities = softmax(logits)
+        probabilities = self.activation(logits)
         best = probabilities.argmax(axis=1)
-        highest = probabilities.max(axis=1, initial=0).round(DECIMALS).astype(np.float32)
-        highest[~is_finite(logits)] = np.nan
-        return [self.labels[i] for i in best.tolist()], highest
+        rounded = probabilities.round(DECIMALS).astype(np.float32)
+        rounded[~is_finite(logits)] = np.nan
+        each = np.ascontiguousarray(rounded.T) if self.every_label else ()
+        return [self.labels[i] for i in best.tolist()], rounded[np.arange(len(best)), best], *each
 
     def score(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
         """Return each text's score, float32, (n,), rounded to DECIMALS; and as a whole number from 0 to 5."""
@@ -180,20 +194,32 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     return probabilities
 
 
-def is_unsettled(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Return the texts whose answer may change with the last digits of the outputs: bool, (n,)."""
-    scale = 10.0**DECIMALS
-    if logits.shape[1] == 1:
-        scores = logits[:, 0].astype(np.float64)
-        margin = MARGIN * np.maximum(1, np.abs(scores))
-        return is_between(scores * scale, margin * scale) | is_between(scores, margin)
-    ordered = np.sort(softmax(logits), axis=1)
+def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    probabilities: NDArray[np.float64] = torch.sigmoid(torch.from_numpy(logits).double()).numpy()
+    return probabilities
+
+
+def is_unsettled_score(scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return the texts whose score, (n,), may change with the last digits of the outputs: bool, (n,)."""
+    scale, margin = 10.0**DECIMALS, MARGIN * np.maximum(1, np.abs(scores))
+    return is_between(scores * scale, margin * scale) | is_between(scores, margin)
+
+
+def is_unsettled(probabilities: NDArray[np.float64], *, every_label: bool) -> NDArray[np.bool_]:
+    """Return the texts whose answer may change with the last digits of the outputs: bool, (n,).
+
+    probabilities: of the labels, (n, labels). every_label: whether the answer has all of them.
+    """
+    ordered = np.sort(probabilities, axis=1)
     is_tie = ordered[:, -1] - ordered[:, -2] < MARGIN
-    return is_between(ordered[:, -1] * scale, MARGIN * scale) | is_tie
+    answered = ordered if every_label else ordered[:, -1:]
+    return (
+        np.logical_or.reduce(is_between(answered * 10.0**DECIMALS, MARGIN * 10.0**DECIMALS), axis=1) | is_tie
+    )
 
 
 def is_between(values: NDArray[np.float64], margin: float | NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return the values, (n,), that are within a margin of the middle between two whole numbers: bool, (n,)."""
+    """Return the values that are within a margin of the middle between two whole numbers, as bool."""
     is_near: NDArray[np.bool_] = np.abs(values - np.floor(values) - 0.5) < margin
     return is_near
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from zyda_flows.tasks.recipe.values import Expression, Number, Strict
+from zyda_flows.tasks.recipe.values import Expression, Flag, Number, Strict
 
 Place = Literal["ingest", "after_dedup"]
 MOST_JUDGES = 16
@@ -31,6 +31,11 @@ class ModelSettings(Strict):
     revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
     max_tokens: Annotated[int, Number] = Field(
         1024, ge=8, le=8192, description="Longer texts are cut, except by fastText."
+    )
+    probabilities: Flag = Field(
+        False,
+        description="Add a column for the probability of each label, such as `edu_High`. fastText always adds "
+        "them.",
     )
 
 

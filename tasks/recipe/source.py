@@ -35,8 +35,9 @@ Format = Literal["parquet", "jsonl", "arrow", "warc", "html", "wikipedia", "arxi
 RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2,
     10))), "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
-    "cleaned.parquet", "skipped.parquet", "special_tokens.parquet", "components.parquet", "licenses.parquet",
-    "languages.parquet", "contamination", "passages", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
+    "cleaned.parquet", "skipped.parquet", "special_tokens.parquet", "judges.parquet", "components.parquet",
+    "licenses.parquet", "languages.parquet", "contamination", "passages", "default",
+    *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 WITH_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[AnyStep])

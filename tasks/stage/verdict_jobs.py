@@ -58,6 +58,10 @@ class VerdictJob(ArtifactJob):
         """Return the tokens and bytes that the verdicts cut from kept documents."""
         return Counts()
 
+    def judged(self, table: pa.Table, remaining: pa.Table) -> Counts | None:
+        """Return the counts of the documents that a model judged; None for a stage without a model."""
+        return None
+
     @property
     def name(self) -> str:
         return self.history.shard.name
@@ -80,6 +84,7 @@ class VerdictJob(ArtifactJob):
         return write_table(
             self.folder, self.path, self.name, table,
             counts=self.history.counts - removed - cut, removed=removed, removed_by=by_reason, cut=cut,
+            judged=self.judged(table, remaining),
         )  # fmt: skip
 
     def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
@@ -107,11 +112,13 @@ def run_jobs(
     stage: str, trail: Trail, jobs: Sequence[VerdictJob], *, engine: Engine = Engine.CPU
 ) -> Manifest:
     """Run the jobs of a stage on all shards of a source, and return its manifest. engine: engine of the workers."""
-    removed_by = dict[str, Counts]()
+    removed_by, judged = dict[str, Counts](), list[Counts]()
 
     def without_reasons(shard: Artifact) -> Artifact:
-        """Add up the reasons of a finished shard, which a manifest lists in total."""
+        """Add up the reasons and the judged documents of a finished shard, which a manifest lists in total."""
         removed_by.update(totals([removed_by, shard.removed_by]))
+        if shard.judged is not None:
+            judged[:] = [total([*judged, shard.judged])]
         return shard.without_reasons
 
     shards = fan_out(
@@ -126,5 +133,6 @@ def run_jobs(
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(removed_by.items())),
         cut=total(shard.cut for shard in shards),
+        judged=judged[0] if judged else None,
         added_columns=jobs[0].added_columns if jobs else (),
     )

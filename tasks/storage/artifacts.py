@@ -41,17 +41,19 @@ class RareCounts(Record):
     """Counts that are empty for most sources.
 
     skipped: records of files that are not documents, by their kind. special_tokens: special tokens of the tokenizer
-    in texts, by their names.
+    in texts, by their names. judged: the documents that a model judged; None for a stage without a model.
     """
 
     skipped: dict[str, int] = {}
     special_tokens: dict[str, SpecialCounts] = {}
+    judged: Counts | None = None
 
 
 FactsOf = TypeVar("FactsOf", bound=Record)
 Value = TypeVar("Value")
 
 REASONS = 10  # fields of a line before its reasons
+JUDGED = "+judged"  # no reason: their names are quoted
 LINE = re.compile(r"^\S+ \S+ [0-9a-f]{64} \d+ \d+ \d+ [0-9a-f]{64}( (\S+=)?\d+,\d+,\d+){3,}$")
 
 
@@ -110,6 +112,7 @@ class Artifact:
         removed: Counts | None = None,
         removed_by: Mapping[str, Counts] | None = None,
         cut: Counts | None = None,
+        judged: Counts | None = None,
     ) -> "Artifact":
         """Return an artifact.
 
@@ -125,8 +128,10 @@ class Artifact:
             removed: The documents that this artifact removes.
             removed_by: The same by reason; empty in manifests, which have the totals.
             cut: The tokens and bytes that it cuts from documents that remain.
+            judged: The documents that a model judged; removed in manifests, too.
         """
         reasons = [f"{quote(reason)}={as_text(lost)}" for reason, lost in (removed_by or {}).items()]
+        reasons += [f"{JUDGED}={as_text(judged)}"] if judged is not None else []
         documents = [*(as_text(each or Counts()) for each in (counts, removed, cut)), *reasons]
         own = [quote(name), quote(path), digest, str(rows), str(size), str(footer), footer_digest]
         return cls(" ".join([*own, *documents]))
@@ -145,8 +150,17 @@ class Artifact:
 
     @property
     def removed_by(self) -> dict[str, Counts]:
-        reasons = (entry.partition("=") for entry in self.line.split(" ")[REASONS:])
-        return {unquote(reason): as_counts(lost) for reason, _, lost in reasons}
+        return {unquote(reason): counts for reason, counts in self.named.items() if reason != JUDGED}
+
+    @property
+    def judged(self) -> Counts | None:
+        return self.named.get(JUDGED)
+
+    @property
+    def named(self) -> dict[str, Counts]:
+        """The counts after those of all artifacts: of each reason, quoted, and JUDGED."""
+        named = (entry.partition("=") for entry in self.line.split(" ")[REASONS:])
+        return {name: as_counts(counts) for name, _, counts in named}
 
     def at(self, path: str) -> "Artifact":
         """Return the artifact at another path."""
@@ -155,7 +169,7 @@ class Artifact:
 
     @property
     def without_reasons(self) -> "Artifact":
-        """The artifact without `removed_by`, for a manifest."""
+        """The artifact without `removed_by` and `judged`, for a manifest."""
         return Artifact(" ".join(self.line.split(" ", REASONS)[:REASONS]))
 
 

@@ -10,10 +10,12 @@ from language_models import train_model
 from small_corpus import build_here, table_of, write_rows
 
 from zyda_flows.tasks.accounts.published import published_manifest
-from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.errors import BadInput, ZydaError
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.quality.encoder_files import Fault
 from zyda_flows.tasks.quality.fasttext_models import check
+from zyda_flows.tasks.quality.forms import judged_model
+from zyda_flows.tasks.recipe.judges import Judge
 
 
 @pytest.fixture(scope="module")
@@ -98,17 +100,17 @@ def test_invalid_files_are_one_error_each(corpus, model, tmp_path):
 def test_model_of_too_many_labels_or_bytes_is_refused(model):
     with (
         replaced_limits(model_labels=1),
-        pytest.raises(Fault, match="2 labels, and at most 1 can be columns"),
+        pytest.raises(BadInput, match="2 labels, and at most 1 can be columns"),
     ):
-        check(model)
+        judged_model(Judge(name="a", model=str(model)))
     with replaced_limits(model_bytes=100), pytest.raises(Fault, match="more than 100 bytes"):
         check(model)
 
 
 @pytest.mark.parametrize("labels", [("pred", "cc"), ("hq", "HQ")])
 def test_labels_that_would_be_the_same_column_are_refused(tmp_path, labels):
-    with pytest.raises(Fault, match=r"two of its results would be the column quality_(pred|hq)"):
-        check(train_model(tmp_path, labels))
+    with pytest.raises(BadInput, match=r"two of its results would be the column a_(pred|HQ|hq)"):
+        judged_model(Judge(name="a", model=str(train_model(tmp_path, labels))))
 
 
 def test_column_of_the_source_with_the_name_of_a_score_is_one_error(corpus, model, tmp_path):

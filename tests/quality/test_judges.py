@@ -1,8 +1,10 @@
 """Judges: several models in sequence, and the documents that each of them judges and keeps."""
 
 import re
+from io import BytesIO
 
 import fasttext
+import pyarrow.parquet as pq
 import pytest
 from language_models import train_model
 from small_corpus import QUALITY, build_here, contents, table_of
@@ -30,6 +32,19 @@ def theirs(model, rows):
     predicted = (library.predict(row["text"].replace("\n", " "), k=-1) for row in rows)
     scores = (dict(zip(*prediction, strict=True))["__label__hq"] for prediction in predicted)
     return {row["name"]: score for row, score in zip(rows, scores, strict=True)}
+
+
+def accounts_of(recipe):
+    return pq.read_table(BytesIO(recipe.folder.read("published/judges.parquet"))).to_pylist()
+
+
+def counts_of(rows):
+    """Return the documents, tokens and bytes of each row."""
+    return {
+        "documents": [1] * len(rows),
+        "tokens": [row["n_tokens"] for row in rows],
+        "bytes": [len(row["text"].encode()) for row in rows],
+    }
 
 
 def middle_of(scores):
@@ -63,7 +78,7 @@ def test_judges_of_a_recipe_judge_each_source_in_their_order(corpus, model, ever
     threshold = middle_of(scores)
     judges = [
         judge("cheap", model, keep=f"cheap_hq >= {threshold:.9f}"),
-        judge("deep", QUALITY, max_tokens=64),
+        judge("deep", QUALITY, max_tokens=64, probabilities=True, keep="deep_High >= 0 AND deep_Low >= 0"),
     ]
     recipe = corpus.load(judges=judges)
     ledger = build_here(recipe)
@@ -74,7 +89,10 @@ def test_judges_of_a_recipe_judge_each_source_in_their_order(corpus, model, ever
     for row in published:
         assert row["cheap_hq"] == pytest.approx(scores[row["name"]], abs=1e-5)
         assert row["deep_pred"] in {"High", "Medium", "Low"}
-        assert 0 < row["deep_prob"] <= 1
+        each = {label: row[f"deep_{label}"] for label in ("High", "Medium", "Low")}
+        assert max(each, key=each.get) == row["deep_pred"]
+        assert row["deep_prob"] == max(each.values()) <= 1
+        assert sum(each.values()) == pytest.approx(1, abs=2e-3)
     for source, rows in every_document.items():
         below = sum(scores[row["name"]] < threshold for row in rows)
         assert ledger.of("keep_cheap", source).documents == len(rows) - below
@@ -93,10 +111,38 @@ def test_only_undecided_documents_are_judged_and_other_scores_are_null(corpus, m
     threshold = middle_of(scores)
     undecided = f"cheap_hq < {threshold:.9f}"
     judges = [judge("cheap", model), judge("deep", QUALITY, max_tokens=64, only_if=undecided)]
+    judges[1]["keep"] = f"cheap_hq >= {threshold:.9f} OR deep_pred != 'High'"
     recipe = corpus.load(judges=judges)
-    build_here(recipe)
-    everything = corpus.load(judges=[*judges[:1], {**judges[1], "only_if": None}], name="everything")
+    ledger = build_here(recipe)
+    all_judged = {**judges[1], "only_if": None, "keep": None}
+    everything = corpus.load(judges=[*judges[:1], all_judged], name="everything")
     build_here(everything)
+    counted = {(row["judge"], row["source"]): row for row in accounts_of(recipe)}
+    assert len(counted) == 2 * len(recipe.sources)
+    for source in recipe.sources:
+        full = table_of(everything, source.name)
+        is_judged = [scores[row["name"]] < threshold for row in full]
+        is_removed = [
+            judged and row["deep_pred"] == "High" for judged, row in zip(is_judged, full, strict=True)
+        ]
+        parts = {
+            "judged": is_judged,
+            "not_judged": [not judged for judged in is_judged],
+            "removed": is_removed,
+        }
+        assert counted["deep", source.name] == {"judge": "deep", "source": source.name} | {
+            f"{part}_{unit}": sum(count for count, is_in in zip(counts, chosen, strict=True) if is_in)
+            for part, chosen in parts.items()
+            for unit, counts in counts_of(full).items()
+        }
+        assert counted["cheap", source.name]["judged_documents"] == len(full)
+        assert counted["cheap", source.name]["not_judged_documents"] == 0
+        assert ledger.removed("keep_deep", source.name).documents == sum(is_removed)
+        assert len(table_of(recipe, source.name)) == len(full) - sum(is_removed)
+    assert any(row["removed_documents"] for row in counted.values())
+    card = recipe.folder.folder("published").read("README.md").decode()
+    cells = [counted["deep", "best"][f"{part}_{unit}"] for unit in ("documents", "tokens") for part in parts]
+    assert f"| deep | best | {' | '.join(f'{cell:,}' for cell in cells)} |" in card
     for source in recipe.sources:
         answers = {row["name"]: row for row in table_of(everything, source.name)}
         for row in table_of(recipe, source.name):

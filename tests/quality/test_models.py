@@ -16,7 +16,8 @@ from small_corpus import QUALITY, build_here, kept_names, prose, rows, table_of,
 
 from zyda_flows.tasks.errors import BadInput, ZydaError
 from zyda_flows.tasks.lookup.verify_and_clean import strangers_in
-from zyda_flows.tasks.quality.forms import Model, cached_model, digest_of_model, load_model
+from zyda_flows.tasks.quality.forms import Model, cached_model, digest_of_model, judged_model, load_model
+from zyda_flows.tasks.recipe.judges import Judge
 
 TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90, 400))] + [
     "",
@@ -38,8 +39,9 @@ def test_nvidia_form_equals_transformers_on_single_texts():
     backbone.load_state_dict(
         {n.removeprefix("model."): w.float() for n, w in state.items() if n.startswith("model.")}
     )
-    labels, probabilities = models.Classifier(QUALITY, 128).predict(TEXTS)
-    for text, label, probability in zip(TEXTS, labels, probabilities, strict=True):
+    classifier = models.Classifier(QUALITY, 128, every_label=True)
+    labels, probabilities, *each = classifier.predict(TEXTS)
+    for text, label, probability, every in zip(TEXTS, labels, probabilities, np.array(each).T, strict=True):
         inputs = tokenizer(text, truncation=True, max_length=128, return_tensors="pt")
         with torch.inference_mode():
             hidden = backbone(
@@ -49,6 +51,51 @@ def test_nvidia_form_equals_transformers_on_single_texts():
         expected = torch.softmax(logits, dim=1)[0]
         assert label == config["id2label"][str(int(expected.argmax()))]
         assert probability == pytest.approx(float(expected.max()), abs=6e-4)
+        assert every.tolist() == pytest.approx(expected.tolist(), abs=6e-4)
+    assert classifier.labels == tuple(config["id2label"][str(i)] for i in range(3))
+    assert models.Classifier(QUALITY, 128).predict(TEXTS)[1].tolist() == probabilities.tolist()
+
+
+def test_labels_with_probabilities_of_their_own_equal_the_pipeline_of_transformers(tmp_path):
+    import torch
+    from transformers import AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification, pipeline
+
+    from zyda_flows.tasks.quality import torch_models as models
+
+    torch.manual_seed(4)
+    config = DebertaV2Config(vocab_size=4096, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
+                             intermediate_size=32, num_labels=4, pad_token_id=1, initializer_range=1.0,
+                             problem_type="multi_label_classification")  # fmt: skip
+    DebertaV2ForSequenceClassification(config).eval().save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(QUALITY).save_pretrained(tmp_path)
+    theirs = pipeline("text-classification", str(tmp_path), top_k=None)
+    classifier = models.Classifier(tmp_path, 64, "cpu", every_label=True)
+    labels, probabilities, *each = classifier.predict(TEXTS)
+    columns = dict(zip(classifier.labels, each, strict=True))
+    for i, text in enumerate(TEXTS):
+        expected = {one["label"]: one["score"] for one in theirs([text], truncation=True, max_length=64)[0]}
+        assert {label: column[i] for label, column in columns.items()} == pytest.approx(expected, abs=6e-4)
+        assert expected[labels[i]] == max(expected.values()) == pytest.approx(probabilities[i], abs=6e-4)
+    assert sum(max(column) for column in columns.values()) > 1.1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"num_labels": 1}, "it has a single output, a score, and no labels; remove `probabilities`"),
+        ({"num_labels": 3, "problem_type": "regression"}, "3 outputs that are scores .*, expected one"),
+        ({"id2label": {"0": "Prob", "1": "cc"}}, "two of its results would be the column a_prob"),
+    ],
+)
+def test_answers_that_cannot_be_columns_are_one_error(tmp_path, fields, message):
+    from transformers import AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
+
+    config = DebertaV2Config(vocab_size=4096, hidden_size=8, num_hidden_layers=1, num_attention_heads=2,
+                             intermediate_size=8, pad_token_id=1, **fields)  # fmt: skip
+    DebertaV2ForSequenceClassification(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(QUALITY).save_pretrained(tmp_path)
+    with pytest.raises(BadInput, match=rf"^judge a\.model: \S+: .*{message}"):
+        judged_model(Judge(name="a", model=str(tmp_path), probabilities=True))
 
 
 @pytest.fixture(scope="module")
@@ -301,7 +348,7 @@ def test_simultaneous_threads_load_a_model_once(own_model):
 def test_answer_does_not_depend_on_other_texts():
     from zyda_flows.tasks.quality import torch_models as models
 
-    classifier = models.Classifier(QUALITY, 96)
+    classifier = models.Classifier(QUALITY, 96, every_label=True)
     texts = [prose(f"beside {i}", 3 + i) for i in range(60)]
     raw = np.concatenate([classifier.logits([text]) for text in texts])
     assert not np.array_equal(raw, classifier.logits(texts)), (
@@ -309,8 +356,9 @@ def test_answer_does_not_depend_on_other_texts():
     )
     together = classifier.predict(texts)
     alone = [classifier.predict([text]) for text in texts]
-    assert together[0] == [labels[0] for labels, _ in alone]
-    assert together[1].tolist() == [float(probability[0]) for _, probability in alone]
+    assert together[0] == [labels[0] for labels, *_ in alone]
+    for place in range(1, 5):
+        assert together[place].tolist() == [float(answers[place][0]) for answers in alone]
     half = classifier.predict(texts[::2])
     assert half[1].tolist() == together[1][::2].tolist()
 
@@ -329,15 +377,18 @@ def test_score_does_not_depend_on_other_texts(regression):
 def test_answers_close_to_a_boundary_are_unsettled():
     from zyda_flows.tasks.quality import torch_models as models
 
-    def logits(*probabilities):
-        return np.log(np.array(probabilities, np.float64)).astype(np.float32)
-
-    is_unsettled = models.is_unsettled(
-        logits([0.6125, 0.3875], [0.6121, 0.3879], [0.5, 0.5], [0.612499, 0.387501])
-    )
+    probabilities = [[0.6125, 0.3875], [0.6121, 0.3879], [0.5, 0.5], [0.612499, 0.387501]]
+    is_unsettled = models.is_unsettled(np.array(probabilities), every_label=False)
     assert is_unsettled.tolist() == [True, False, True, True]
-    scores = np.array([[2.5], [2.4995], [2.4993], [0.1234]], np.float32)
-    assert models.is_unsettled(scores).tolist() == [True, True, False, False]
+    several = np.array([[0.6121, 0.2885, 0.0994], [0.6121, 0.2881, 0.0998]])
+    assert models.is_unsettled(several, every_label=False).tolist() == [False, False]
+    assert models.is_unsettled(several, every_label=True).tolist() == [True, False]
+    assert models.is_unsettled_score(np.array([2.5, 2.4995, 2.4993, 0.1234])).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 def pickle_weights(folder):

@@ -41,7 +41,8 @@ def test_report_is_a_single_page_with_all_plots_and_no_external_files(labelled):
     assert titles(page) == [
         "Tokens", "Composition", "Lengths", "Sizes of duplicate clusters", "Clusters shared by sources",
         "Similarity of removed documents to the kept ones",
-        "The removed documents that are least similar to the kept ones", "The largest clusters", "Quality labels",
+        "The removed documents that are least similar to the kept ones", "The largest clusters", "Judges",
+        "Quality labels",
     ]  # fmt: skip
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(drawings) == 6  # the few sizes of clusters are shown as a table
