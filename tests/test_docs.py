@@ -57,7 +57,7 @@ def test_recipe_of_the_documentation_loads(block, tmp_path):
         "tokenizer": "x.json",
         "sources": [{"name": "a", "files": "a/*.parquet"}],
     }
-    said = yaml.load(block, Loader=NumberedKeys)  # noqa: S506 (a SafeLoader)
+    said = yaml.load(block, Loader=NumberedKeys)
     path = tmp_path / "recipe.yaml"
     if "corpora" in said:
         path.write_text(block)
