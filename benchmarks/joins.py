@@ -30,7 +30,7 @@ FILES = 16
 STEPS = {
     "TypesOfFile": "types of the labels",
     "LabelsOfFile": "labels by the hash of their key",
-    "KeysOfShard": "documents by the hash of their key",
+    "KeysOfDocuments": "documents by the hash of their key",
     "JoinOfPart": "join of a part",
     "LabelsOfShard": "labels of a shard",
 }

@@ -19,7 +19,7 @@ from zyda_flows.tasks.labels.join_jobs import (
     RANGE_BYTES,
     JoinedPart,
     JoinOfPart,
-    KeysOfShard,
+    KeysOfDocuments,
     LabelsOfShard,
 )
 from zyda_flows.tasks.labels.label_jobs import (
@@ -143,12 +143,12 @@ class JoinOfSource:
             for number, file in enumerate(self.files)
         ]  # fmt: skip
 
-    def key_jobs(self) -> list[KeysOfShard]:
+    def key_jobs(self) -> list[KeysOfDocuments]:
         column = column_of_key(self.source, self.join)
         names = {"doc_id", column_of(column, self.ingested.names)}
         schema = pa.schema([field for field in self.ingested if field.name in names])
         return [
-            KeysOfShard(
+            KeysOfDocuments(
                 folder=self.folder, source=self.source.name, naming=self.naming, part=number, history=history,
                 on=self.join.on, column=column, table_schema=schema,
             )

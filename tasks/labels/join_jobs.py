@@ -54,7 +54,7 @@ JOINED = pa.schema([PART, ("doc_id", pa.uint64()), ("rows", pa.int64())])
 
 
 @dataclass(frozen=True, kw_only=True)
-class KeysOfShard(JoinJob, RowsByPart):
+class KeysOfDocuments(JoinJob, RowsByPart):
     """The keys of a shard's documents by part: DOCUMENTS. path: of the column with the key."""
 
     history: ShardHistory
