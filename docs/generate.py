@@ -20,6 +20,7 @@ from zyda_flows.tasks.recipe.dedup import Verify
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom
+from zyda_flows.tasks.recipe.joins import Join
 from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
 from zyda_flows.tasks.recipe.passages import LongPassages, RepeatedLines, RepeatedParagraphs, SharedUnits
 from zyda_flows.tasks.recipe.source import Classify, MaxLosses, Source
@@ -50,6 +51,7 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Repeated lines": ("An entry of `passages`, with `lines`. ", RepeatedLines),
     "Repeated paragraphs": ("An entry of `passages`, with `paragraphs`. ", RepeatedParagraphs),
     "Counted lines and paragraphs": ("`lines` and `paragraphs` of `passages`. ", SharedUnits),
+    "A join": ("`join` of a source, or an entry of it. ", Join),
     "Classify": ("`classify` of a source. ", Classify),
     "Personal data": ("`pii` of a step `clean`. ", PersonalData),
     "List of files": ("`files_from` of a source. ", FilesFrom),

@@ -23,6 +23,7 @@ from zyda_flows.tasks.documents.deny import deny
 from zyda_flows.tasks.documents.rules import rules
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.ingest.ingest import ingest
+from zyda_flows.tasks.labels.join import join
 from zyda_flows.tasks.passages.cuts import cuts
 from zyda_flows.tasks.passages.passages import passages
 from zyda_flows.tasks.planning.prepare import prepare
@@ -69,6 +70,7 @@ PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     rules,
     contamination,
     decontaminate,
+    join,
     EachJudge("ingest", (classify, control, keep_judged)),
     EachRound(
         (matches, against, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit)

@@ -20,7 +20,7 @@ from zyda_flows import deployments, flows, tasks
 from zyda_flows.flows.command.demo import write_demo
 from zyda_flows.tasks import errors
 from zyda_flows.tasks.mixing.mixture import load_mixture
-from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.loading import NumberedKeys, load_recipe
 
 TEXTS = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("*/README.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -57,7 +57,7 @@ def test_recipe_of_the_documentation_loads(block, tmp_path):
         "tokenizer": "x.json",
         "sources": [{"name": "a", "files": "a/*.parquet"}],
     }
-    said = yaml.safe_load(block)
+    said = yaml.load(block, Loader=NumberedKeys)
     path = tmp_path / "recipe.yaml"
     if "corpora" in said:
         path.write_text(block)

@@ -119,13 +119,18 @@ def compile_kernels(recipe: Recipe) -> None:
         run_pipeline(small, HERE)
 
 
+def has_added_columns(recipe: Recipe, source: Source) -> bool:
+    """Return whether `keep` of a source may use columns that a trial does not have."""
+    return bool(source.joins or recipe.judges_of(source.name))
+
+
 @contextmanager
 def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
     """Yield a recipe for the sources to try, without models, other corpora and limits, in a temporary folder."""
     sources = tuple(
         source.model_copy(
-            update={"max_loss": None}
-            | ({"classify": None, "judges": (), "keep": None} if recipe.judges_of(source.name) else {})
+            update={"max_loss": None, "joins": ()}
+            | ({"classify": None, "judges": (), "keep": None} if has_added_columns(recipe, source) else {})
         )
         for source in recipe.sources
         if source.name in tried

@@ -41,7 +41,7 @@ NO_DOCUMENT = "Check the `files` of the source; remove a source without document
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
     versions, forgotten = format_versions(), sha256(forgotten_ids(recipe, plan).tobytes()).hexdigest()
-    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *versions, forgotten)
+    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied", "labels"}), *versions, forgotten)
 
 
 def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:

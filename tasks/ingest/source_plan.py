@@ -30,13 +30,24 @@ class IngestParameters(Record):
     publish_set_aside: bool = False
 
 
+class PlannedLabels(Record):
+    """The labels of a join. listing: of their files.
+
+    is_hashed: whether the key is the hash of the texts of a published corpus.
+    """
+
+    listing: str
+    is_hashed: bool
+
+
 class SourcePlan(NumberedSource):
     """A source with its parameters.
 
     models: of the judges, for the stages after ingest, which read them from ingest's manifest. denied: the SHA-256
-    of the recipe's deny lists by URL; ingest does not use it.
+    of the recipe's deny lists by URL. labels: of each join. Ingest uses neither.
     """
 
     parameters: IngestParameters
     models: tuple[Model, ...] = ()
     denied: dict[str, str] = {}
+    labels: tuple[PlannedLabels, ...] = ()

@@ -10,6 +10,7 @@ from zyda_flows.tasks.dedup.preference import check_preferred
 from zyda_flows.tasks.documents.planning import published_columns
 from zyda_flows.tasks.documents.steps.registry import BY_KIND
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from zyda_flows.tasks.labels.label_tables import LabelTable, column_of_key
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.inspected_files import (
     Inspection,
@@ -24,7 +25,7 @@ from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.steps.step import Step
-from zyda_flows.tasks.sources.column_names import stored_schema
+from zyda_flows.tasks.sources.column_names import RESERVED_NAMES, stored_schema
 from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.document_components import COMPONENT, check_paths, components_of
 from zyda_flows.tasks.sources.input_files import InputFile
@@ -60,10 +61,11 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, call_on_each: CallOnEach) 
                 FieldCheck(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
                 FieldCheck(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
-        # If a model has a fault, the columns that it adds are unknown.
-        if files and models is not None:
-            column_check = partial(check_columns, recipe, jobs, outcomes, source, files, models)
-            checks.append(FieldCheck(column_check, (*place, "keep")))
+        labels = survey.labels[i]
+        # If a model or a join has a fault, the columns that it adds are unknown.
+        if files and models is not None and labels is not None:
+            columns = partial(check_columns, recipe, jobs, outcomes, source, files, models, labels)
+            checks.append(FieldCheck(columns, (*place, "keep")))
     checks.append(FieldCheck(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
@@ -201,6 +203,7 @@ def check_columns(
     source: Source,
     files: Sequence[InputFile],
     models: tuple[Model, ...],
+    labels: Sequence[LabelTable],
 ) -> None:
     """Check the columns in the recipe against all inspected files together.
 
@@ -210,6 +213,7 @@ def check_columns(
     def check(outcomes: Sequence[InspectedFile | ZydaError]) -> None:
         columns = columns_together(recipe, source, outcomes)
         check_preferred(recipe, source, columns)
+        columns = check_joins(source, columns, labels)
         check_added_columns(source, columns, models)
         check_conditions(source, recipe.judges_of(source.name), columns, models)
 
@@ -222,6 +226,24 @@ def check_columns(
         if not (others := inspect_others(source, files, jobs)):
             raise
         check([*own, *others])
+
+
+def check_joins(source: Source, columns: pa.Schema, labels: Sequence[LabelTable]) -> pa.Schema:
+    """Return the columns of a source with those of its joins.
+
+    Raises BadInput if the source lacks the column of a key, or if the name of a column is in use.
+    """
+    used = {name.lower() for name in (*columns.names, *RESERVED_NAMES)}
+    for join, table in zip(source.joins, labels, strict=True):
+        if column_of(path := column_of_key(source, join), columns.names) is None:
+            known = ", ".join(map(repr, columns.names))
+            raise bad_input(source.name, f"join.on: the documents have no column {path!r}; there are {known}")
+        for field in table.fields:
+            if field.name.lower() in used:
+                fault = f"join.take: the documents have a column {field.name!r} already; rename it"
+                raise bad_input(source.name, f"{fault}: take: {{new_name: {field.name}}}")
+        columns = pa.schema([*columns, *table.fields])
+    return columns
 
 
 def check_added_columns(source: Source, columns: pa.Schema, models: Sequence[Model]) -> None:

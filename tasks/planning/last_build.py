@@ -21,6 +21,7 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import digests_of_lists
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.errors import Damaged, ZydaError
+from zyda_flows.tasks.labels.label_tables import label_files
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.build_history import damaged_records
 from zyda_flows.tasks.quality.forms import digest_of_model
@@ -38,6 +39,7 @@ from zyda_flows.tasks.storage.stores import explain_errors
 
 BUILT = f"{WORK}/built.json"
 DENY_LISTS = "deny lists"  # no name of a source
+LABELS_OF = "labels of {}"  # the name of the labels of a source
 
 
 class BuildRecord(Record):
@@ -102,15 +104,21 @@ def make_build_record(
     listings: dict[str, str],
     references: dict[str, PublishedCorpus],
     denied: dict[str, str],
+    labels: dict[str, dict[str, str]],
     receipts: Iterable[Receipt],
 ) -> BuildRecord:
-    """Return the record of a build. digest: of the recipe and of the tokenizer, models and lists it used."""
+    """Return the record of a build.
+
+    digest: of the recipe and of the tokenizer, models and lists it used. labels: the versions of the files that
+    joins read, by LABELS_OF their source.
+    """
     return BuildRecord(
         recipe_digest=digest,
         listings=listings,
         manifests=tuple(sorted({receipt.path for receipt in receipts})),
         others={url: version_of(other) for url, other in references.items()}
-        | ({DENY_LISTS: denied} if denied else {}),
+        | ({DENY_LISTS: denied} if denied else {})
+        | labels,
         entries=load_register(recipe.folder).entries,
     )
 
@@ -162,7 +170,14 @@ def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     }
     urls = [url for dedup in recipe.rounds for url in dedup.against]
     lists = {DENY_LISTS: digests_of_lists(recipe)} if recipe.deny_lists else {}
-    return listed | {url: version_of(PublishedCorpus.at(url)) for url in urls} | lists
+    labels = {
+        LABELS_OF.format(source.name): versions(
+            file for join in source.joins for file in label_files(source, join)[0]
+        )
+        for source in recipe.sources
+        if source.joins
+    }
+    return listed | {url: version_of(PublishedCorpus.at(url)) for url in urls} | lists | labels
 
 
 def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from zyda_flows.tasks.documents.planning import DocumentPlan
-from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
+from zyda_flows.tasks.ingest.source_plan import IngestParameters, PlannedLabels, SourcePlan
+from zyda_flows.tasks.labels.label_tables import LabelTable
 from zyda_flows.tasks.planning.inspected_files import selection_of
 from zyda_flows.tasks.planning.inspection import CallOnEach, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
@@ -22,6 +23,7 @@ from zyda_flows.tasks.sources.register import (
 )
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.stored import EXACT_SETTING, store_tokenizer
 
 
@@ -49,9 +51,10 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
             models=survey.models.get(source.name, ()),
             documents=documents,
             denied=survey.denied,
+            labels=planned_labels(folder, source, labels or ()),
         )
-        for source, files, listed, documents in zip(
-            recipe.sources, survey.chosen, survey.listed, survey.documents, strict=True
+        for source, files, listed, documents, labels in zip(
+            recipe.sources, survey.chosen, survey.listed, survey.documents, survey.labels, strict=True
         )
     ]
 
@@ -74,6 +77,7 @@ def source_plan(
     models: tuple[Model, ...],
     documents: DocumentPlan,
     denied: dict[str, str],
+    labels: tuple[PlannedLabels, ...] = (),
 ) -> SourcePlan:
     known = known_files(register, source.name)
     numbered = [
@@ -102,6 +106,18 @@ def source_plan(
         parameters=parameters,
         models=models,
         denied=denied,
+        labels=labels,
+    )
+
+
+def planned_labels(folder: Folder, source: Source, labels: Sequence[LabelTable]) -> tuple[PlannedLabels, ...]:
+    """Write the lists of the files of labels."""
+    return tuple(
+        PlannedLabels(
+            listing=save_listing(folder, f"{source.name}-labels", table.files),
+            is_hashed=table.is_hashed,
+        )
+        for table in labels
     )
 
 

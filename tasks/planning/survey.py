@@ -10,6 +10,7 @@ from zyda_flows.tasks.dedup.reference.corpora import corpora_of
 from zyda_flows.tasks.documents.deny_list import read_lists
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied, bad_input
+from zyda_flows.tasks.labels.label_tables import LabelTable, find_labels
 from zyda_flows.tasks.planning.last_build import recorded_files, whole_register
 from zyda_flows.tasks.quality.forms import Model, judged_model
 from zyda_flows.tasks.recipe.faults import Location, with_place
@@ -30,7 +31,8 @@ class SourceSurvey:
     listed: all files of each source. chosen: the files of the sample. models: of the judges of each source without
     a fault, in order. inspected: the chosen
     files without a number, if they were inspected. documents: the steps on documents of each source. denied: the
-    SHA-256 of the deny lists, by URL.
+    SHA-256 of the deny lists, by URL. labels: of the joins of each
+    source, None for a source with a fault in them.
     """
 
     register: Register
@@ -39,6 +41,7 @@ class SourceSurvey:
     models: dict[str, tuple[Model, ...]]
     documents: list[DocumentPlan]
     denied: dict[str, str] = field(default_factory=dict)
+    labels: list[tuple[LabelTable, ...] | None] = field(default_factory=list)
     inspected: list[list[InspectedFile]] = field(default_factory=list)
     faults: tuple[str, ...] = ()
 
@@ -70,6 +73,7 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         for i, source in sources
     ]
     planning = [FieldCheck(partial(plan_documents, recipe, source.name)) for _, source in sources]
+    finding = [FieldCheck(partial(find_all_labels, source), ("sources", i, "join")) for i, source in sources]
     checks = [
         FieldCheck(partial(load_tokenizer, recipe.tokenizer), ("tokenizer",)),
         FieldCheck(folder.check_writable),
@@ -77,12 +81,12 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     ]
     by_source = [
         call_each(recipe, source_checks)
-        for source_checks in zip(listing, model_checks, planning, strict=True)
+        for source_checks in zip(listing, model_checks, planning, finding, strict=True)
     ]
     (denied,), list_faults = call_each(recipe, [FieldCheck(partial(read_lists, recipe), ("deny",))])
     source_faults = [fault for _, faults_of_source in by_source for fault in faults_of_source]
     faults = judge_faults + source_faults + call_each(recipe, checks)[1] + list_faults
-    listed, models, documents = (
+    listed, models, documents, labels = (
         list(answers) for answers in zip(*(results for results, _ in by_source), strict=True)
     )
     listed = [files or [] for files in listed]
@@ -94,7 +98,14 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     named = {
         source.name: each for source, each in zip(recipe.sources, models, strict=True) if each is not None
     }
-    return SourceSurvey(register, listed, chosen, named, documents, denied or {}, faults=tuple(faults))
+    return SourceSurvey(
+        register, listed, chosen, named, documents, denied or {}, labels, faults=tuple(faults)
+    )
+
+
+def find_all_labels(source: Source) -> tuple[LabelTable, ...]:
+    """Find the labels of a source's joins. Raises BadInput."""
+    return tuple(find_labels(source, join) for join in source.joins)
 
 
 def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:

@@ -11,6 +11,7 @@ from zyda_flows.tasks.planning.build_history import forget_damaged_records, is_r
 from zyda_flows.tasks.planning.changes import Change, changes_between
 from zyda_flows.tasks.planning.last_build import (
     BUILT,
+    LABELS_OF,
     current_versions,
     last_build,
     make_build_record,
@@ -61,7 +62,14 @@ def record_last_build(
     documents = [prepared.parameters.documents for prepared in inputs]
     digest = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents, inputs[0].denied)
     listings = {prepared.source: prepared.listing for prepared in inputs}
-    built = make_build_record(recipe, digest, listings, references, inputs[0].denied, receipts)
+    labels = {
+        LABELS_OF.format(plan.source): versions(
+            file for planned in plan.labels for file in load_listing(folder, planned.listing)
+        )
+        for plan in inputs
+        if plan.labels
+    }
+    built = make_build_record(recipe, digest, listings, references, inputs[0].denied, labels, receipts)
     manifest = published_manifest(folder)
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):

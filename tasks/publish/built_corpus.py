@@ -72,6 +72,7 @@ class BuiltCorpus:
             accounts=(),
             against=tuple(NamedDigest(name=name, sha256=digest) for name, digest in digests.items()),
             lists=self.lists,
+            joins=tuple(account for facts in self.facts.values() for account in facts.joins),
         )
 
     @property

@@ -46,6 +46,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         count=counted(len(ledger.sources), "source"),
         table=as_markdown(ledger),
         rounds="\n\n".join([*map(dedup_sentences, recipe.rounds), *against(manifest), *passages(recipe)]),
+        joins=join_lines(manifest),
         filters=" ".join(filters(recipe)),
         judges=judges_as_markdown(ledger),
         removed=removed_by(manifest),
@@ -159,6 +160,26 @@ def source_lines(manifest: Published) -> str:
         for origin in manifest.made_of
     ]
     return "\n".join(lines) + "\n"
+
+
+def join_lines(manifest: Published) -> str:
+    """Return a line for each join with the columns it took, and the numbers of documents and labels."""
+    lines = list[str]()
+    sources = manifest.recipe["sources"]
+    labels = {
+        (source["name"], i): each["from"]
+        for source in sources
+        for i, each in enumerate(source.get("join", ()))
+    }
+    for join in manifest.joins:
+        columns = ", ".join(f"`{name}` ({kind})" for name, kind in join.columns.items())
+        urls = ", ".join(f"`{url}`" for url in without_local_folders(labels[join.source, join.number]))
+        lines.append(
+            f"- {join.matched:,} of {counted(join.documents, 'document')} of `{join.source}` have labels of {urls} "
+            f"by `{join.on}`: {columns}, which are null for the {join.unmatched:,} others. {join.matched_often:,} "
+            f"have several labels; {join.unused:,} of {counted(join.rows, 'label')} have no document\n"
+        )
+    return "".join([*lines, "\n"]) if lines else ""
 
 
 def removed_by(manifest: Published) -> str:

@@ -21,7 +21,7 @@ Tokens of each source, best-ranked first:
 
 {judges}{removed}
 
-{by_reason}{licenses}{languages}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
+{by_reason}{joins}{licenses}{languages}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
 
 {overlaps}## Sources
 

@@ -22,6 +22,7 @@ from zyda_flows.tasks.accounts.components import (
     total_of,
     with_others,
 )
+from zyda_flows.tasks.accounts.joined import JoinAccount, JoinFacts
 from zyda_flows.tasks.documents.deny import RowsAside
 from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.errors import NotConserved
@@ -57,12 +58,14 @@ class PublishedSource(Facts):
 
     documents: the number of published documents of each input file with shards, as (number of the file, documents).
     counted: the documents of each component, licence and language, COUNTED, if the recipe has these categories.
+    joins: the accounts of the joins.
     """
 
     removed: tuple[Artifact, ...] = ()
     set_aside: tuple[Artifact, ...] = ()
     documents: tuple[tuple[int, int], ...] = ()
     counted: Artifact | None = None
+    joins: tuple[JoinAccount, ...] = ()
 
 
 class FilesOfShards(NamedTuple):
@@ -156,8 +159,18 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
             set_aside=set_aside_of(facts, later_manifests),
             documents=documents_of_inputs(jobs, files),
             counted=counted,
+            joins=join_accounts(later_manifests),
         ).written(),
         intermediate=tuple(sums),
+    )
+
+
+def join_accounts(manifests: Sequence[Manifest]) -> tuple[JoinAccount, ...]:
+    return tuple(
+        account
+        for manifest in manifests
+        if manifest.stage == "join"
+        for account in manifest.facts_as(JoinFacts).accounts
     )
 
 

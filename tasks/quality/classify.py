@@ -19,7 +19,7 @@ from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.quality.conditions import Condition, check_conditions, only_if
 from zyda_flows.tasks.quality.document_filter import remaining_documents
 from zyda_flows.tasks.quality.forms import Model, load_model
-from zyda_flows.tasks.quality.ingested import read_ingest_facts
+from zyda_flows.tasks.quality.ingested import read_columns, read_ingest_facts
 from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.sources.register import file_and_row_of
@@ -184,12 +184,9 @@ def cost_of_model(source: SourceSize, judge: str, workers: int) -> Spent:
 @stage("classify", key, enabled=has_judge, cost=cost)
 def classify(judged: Judged, trail: Trail) -> Manifest:
     """Run the model of a judge on the remaining documents of a source."""
-    recipe, source, facts = (
-        judged.recipe,
-        judged.recipe.source(trail.source),
-        read_ingest_facts(judged.folder, trail),
-    )
-    check_conditions(source, recipe.judges_of(trail.source), facts.columns, facts.models)
+    recipe, folder, source = judged.recipe, judged.folder, judged.recipe.source(trail.source)
+    models = read_ingest_facts(folder, trail).models
+    check_conditions(source, recipe.judges_of(trail.source), read_columns(folder, trail), models)
     condition = only_if(source, judged.settings_of(trail.source))
     step = judged.name_of("classify")
     inputs = inputs_of_jobs(judged, trail, step, condition, condition.columns if condition else ())

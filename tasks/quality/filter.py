@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.quality.conditions import Condition, check_conditions, judge_keep, source_keep
 from zyda_flows.tasks.quality.document_filter import DocumentFilter, run_filter
-from zyda_flows.tasks.quality.ingested import read_ingest_facts
+from zyda_flows.tasks.quality.ingested import read_columns, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.source import Source
@@ -65,7 +65,8 @@ def is_filtered(recipe: Recipe, name: str) -> bool:
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
     """Remove the documents of a source that its labels or its `keep` reject."""
     source, facts = recipe.source(trail.source), read_ingest_facts(recipe.folder, trail)
-    check_conditions(source, recipe.judges_of(source.name), facts.columns, facts.models)
+    columns = read_columns(recipe.folder, trail)
+    check_conditions(source, recipe.judges_of(source.name), columns, facts.models)
     condition, labels = source_keep(source), source.classify.keep if source.classify else ()
     document_filter = DocumentFilter(
         "filter",

@@ -2,6 +2,7 @@
 
 import pyarrow as pa
 
+from zyda_flows.tasks.accounts.joined import JoinFacts
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.stage.verdicts import Trail
 from zyda_flows.tasks.storage.artifacts import Artifact, load_manifest
@@ -26,6 +27,13 @@ class IngestFacts(Facts):
     @property
     def columns(self) -> pa.Schema:
         return unpack(self.packed)
+
+
+def read_columns(folder: Folder, trail: Trail) -> pa.Schema:
+    """Return the columns of a source's documents that exist before its judges: of ingest, and of its joins."""
+    joined = [load_manifest(folder, receipt) for receipt in trail.receipts if receipt.stage == "join"]
+    fields = [field for manifest in joined for field in manifest.facts_as(JoinFacts).columns]
+    return pa.schema([*read_ingest_facts(folder, trail).columns, *fields])
 
 
 def read_ingest_facts(folder: Folder, trail: Trail) -> IngestFacts:

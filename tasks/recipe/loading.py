@@ -16,6 +16,7 @@ from zyda_flows.tasks.errors import BadRecipe, first_line
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.faults import faults
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.joins import Join
 from zyda_flows.tasks.recipe.judges import ModelSettings
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.steps.step import Step
@@ -132,12 +133,16 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
             placed["files_from"] = source.files_from.model_copy(update=own)
         if source.classify is not None:
             placed["classify"] = with_model_placed(source.classify)
+        placed["joins"] = tuple(map(with_labels_placed, source.joins))
         if source.judges is not None:
             placed["judges"] = tuple(map(with_model_placed, source.judges))
         return source.model_copy(update=placed)
 
     def with_model_placed(settings: Settings) -> Settings:
         return settings.model_copy(update={"model": place(settings.model, always=False)})
+
+    def with_labels_placed(join: Join) -> Join:
+        return join.model_copy(update={"labels": tuple(map(pattern, join.labels))})
 
     def placed_steps(steps: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
         at = partial(place, always=True)
@@ -190,6 +195,8 @@ class UniqueKeys(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set[str]()
         for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.value == "on":  # which YAML 1.1 reads as true
+                key.tag = "tag:yaml.org,2002:str"
             if not isinstance(key, yaml.ScalarNode) or key.tag not in self.names:
                 value = key.value if isinstance(key, yaml.ScalarNode) else ""
                 hint = f"; YAML does not read {value} as a text, so write it in quotes" if value else ""

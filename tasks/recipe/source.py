@@ -14,6 +14,7 @@ from pydantic import (
 
 from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_from
+from zyda_flows.tasks.recipe.joins import Joins
 from zyda_flows.tasks.recipe.judges import QUALITY, Judge, Judges, ModelSettings
 from zyda_flows.tasks.recipe.steps.registry import AnyStep, as_steps
 from zyda_flows.tasks.recipe.values import (
@@ -138,6 +139,9 @@ class Source(Strict):
         description="The column with a document's web address, which `deny` compares; `meta.url` for a "
         "field of a column of objects.",
     )
+    id: Annotated[str, AfterValidator(not_blank)] = Field(
+        "id", description="The column with a document's id, which `join` compares; `meta.id` for a field."
+    )
     columns: Names | None = Field(
         None,
         description="The columns to carry besides the text; an empty list for none. Other columns are not read.",
@@ -157,6 +161,12 @@ class Source(Strict):
     )
     classify: Classify | None = Field(
         None, description="A quality model that classifies documents after deduplication."
+    )
+    joins: Joins = Field(
+        (),
+        alias="join",
+        description="Tables of labels that others published, whose columns the documents take: a join, or a list. "
+        "The labels are found after the rules, before judges and deduplication.",
     )
     judges: Judges | None = Field(
         None, description="The source's own judges, instead of the recipe's; an empty list for none."

@@ -136,8 +136,16 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
 
     faults: the known faults of some rows, by row. Raises an error of DAMAGED if offsets are out of bounds, because
     the format has no checksums.
+
+    text: "" for a table without texts, whose bad rows have no content.
     """
     rows = np.arange(first_row, first_row + len(table))
+    if not text:
+        table = decode_table(table)
+        reasons = faults | column_faults(table, "")
+        good = np.setdiff1d(np.arange(len(table)), list(reasons))
+        bad = [BadRow(int(rows[i]), reasons[i]) for i in sorted(reasons)]
+        return Chunk(rows[good], table.take(good) if bad else table, bad)
     column = table.column(text)
     if pa.types.is_run_end_encoded(column.type):
         column = cast_decoded(column, pa.large_string())
@@ -146,9 +154,7 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
     table = decode_table(table)
     reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null") | faults
     reasons |= invalid_texts(texts)
-    for name in table.column_names:
-        if name != text:
-            reasons = utf8_faults(name, table.column(name)) | time_faults(name, table.column(name)) | reasons
+    reasons = column_faults(table, text) | reasons
     bad = [
         BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[: limits().bad_row_bytes])
         for i in sorted(reasons)
@@ -161,6 +167,15 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
     index = table.column_names.index(text)
     table = table.set_column(index, text, texts.cast(pa.large_string()))
     return Chunk(rows, table, bad, bad_columns=bad_columns)
+
+
+def column_faults(table: pa.Table, text: str) -> dict[int, str]:
+    """Return the rows with a value that cannot be stored, each with its fault. text: a column to leave out."""
+    faults = dict[int, str]()
+    for name in table.column_names:
+        if name != text:
+            faults = utf8_faults(name, table.column(name)) | time_faults(name, table.column(name)) | faults
+    return faults
 
 
 def invalid_texts(texts: pa.LargeBinaryArray) -> dict[int, str]:
@@ -248,6 +263,9 @@ def check_names(source: str, url: str, schema: pa.Schema) -> None:
 
 
 def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
+    """Raise BadInput if the column of the text is missing or not a text. text: "" for a table without texts."""
+    if not text:
+        return
     if text not in schema.names:
         fault = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
         raise bad_input(source, separator_fault(schema) or fault, file=url)

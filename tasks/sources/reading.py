@@ -3,12 +3,14 @@
 A format is a module with the names of `Format` and an entry in FORMATS.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line
 from zyda_flows.tasks.limits import limits
@@ -72,6 +74,8 @@ UNINSPECTABLE: tuple[type[Exception], ...] = (*DAMAGED, BadInput, MemoryError)
 FORMATS: tuple[Format, ...] = (
     parquet, jsonl, arrow, warc, whole_files.HTML, wikipedia, arxiv, csv_files, whole_files.TEXT,
 )  # fmt: skip
+
+TABLES: tuple[Format, ...] = (parquet, jsonl, arrow)  # formats of tables without texts
 
 # The first bytes of files, with the format that they show and the endings of its files.
 FIRST_BYTES: dict[bytes, tuple[str, tuple[str, ...]]] = {
@@ -210,6 +214,39 @@ def read(
                 stream.expect_unchanged()
                 is_bad = True
             yield chunk
+        stream.expect_unchanged()
+
+
+def first_table(source: str, file: InputFile) -> pa.Table:
+    """Return the first rows of a table without texts, with all columns. Raises BadInput if it cannot be read."""
+    kind = format_of(source, file)
+    if kind not in TABLES:
+        fault = f"its format is {kind.NAME}, expected {', '.join(table.NAME for table in TABLES)}"
+        raise bad_input(source, fault, file=file.url)
+    with open_listed_file(source, file, kind) as stream:
+        try:
+            return kind.first_rows(stream, jsonl.INSPECTED_LINES).table
+        except UNINSPECTABLE as error:
+            stream.expect_unchanged()
+            if isinstance(error, BadInput):
+                raise
+            raise bad_input(source, f"cannot be read: {damage(stream, error)}", file=file.url) from error
+
+
+def read_table_rows(
+    source: str, file: InputFile, columns: Sequence[str]
+) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
+    """Yield the rows of a table without texts, and their numbers in the file, (n,), some MiB at a time.
+
+    columns: to read; a table lacks those that no row of it has. Raises BadInput at the first bad row.
+    """
+    kind, selection = format_of(source, file), Selection(only=tuple(columns))
+    with open_listed_file(source, file, kind) as stream:
+        for chunk in kind.read(stream, FilePiece(), "", RowTally(), selection):
+            if chunk.bad:
+                stream.expect_unchanged()
+                raise bad_input(source, chunk.bad[0].reason, file=file.url, row=chunk.bad[0].row)
+            yield chunk.rows, chunk.table
         stream.expect_unchanged()
 
 

@@ -94,6 +94,9 @@ class GatheredLines:
         return {name: fields[name] for name in self.selection.of(fields, text)}
 
     def chunk(self, text: str) -> Chunk:
+        if not text:
+            table = table_of(self.objects) if any(self.objects) else pa.table({})
+            return Chunk(np.array(self.rows, np.int64), table, self.bad, np.array(self.blank, np.int64))
         texts = pa.array([fields.pop(text) for fields in self.objects], pa.large_string())
         table = table_of(self.objects) if any(self.objects) else pa.table({})
         table = table.append_column(text, texts) if table.column_names else pa.table({text: texts})
@@ -145,9 +148,14 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
 
 
 def document_fault(value: Any, text: str) -> str:
-    """Return why a JSON value is not a document, or an empty text. text: the name of the text field."""
+    """Return why a JSON value is not a document, or an empty text.
+
+    text: the name of the text field; "" if any object is valid.
+    """
     if not isinstance(value, dict):
         return f"{JSON_KINDS[type(value)]}, expected an object"
+    if not text:
+        return ""
     if value.get(text) is None:
         return f"{text!r} is null" if text in value else f"no field {text!r}"
     if not isinstance(value[text], str):

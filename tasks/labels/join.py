@@ -1,0 +1,224 @@
+"""Join: find the labels of each document that remains after the rules, and add their columns.
+
+Rows out: `doc_id` and the columns that the joins take, of the documents with labels, sorted by doc_id.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from zyda_flows.tasks.accounts.joined import JoinAccount, JoinFacts
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.exchange import Exchange, gather_files, with_common_shift
+from zyda_flows.tasks.errors import bad_input
+from zyda_flows.tasks.ingest.source_plan import PlannedLabels, SourcePlan
+from zyda_flows.tasks.labels.join_jobs import (
+    RANGE_BYTES,
+    JoinedPart,
+    JoinOfPart,
+    KeysOfDocuments,
+    LabelsOfShard,
+)
+from zyda_flows.tasks.labels.label_jobs import (
+    STAGE,
+    VERSION,
+    FileTypes,
+    GatheredRowsOfJoin,
+    LabelsOfFile,
+    TypesOfFile,
+)
+from zyda_flows.tasks.labels.label_tables import (
+    LabelColumns,
+    check_types,
+    column_of_key,
+    label_columns,
+)
+from zyda_flows.tasks.quality.ingested import read_ingest_facts
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.joins import Join
+from zyda_flows.tasks.recipe.rounds import Subject
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.columns import is_json, unify
+from zyda_flows.tasks.sources.input_files import InputFile, load_listing
+from zyda_flows.tasks.sources.named_values import column_of
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.stage.cost import StageCost, Workload
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import Job
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdict_jobs import run_jobs
+from zyda_flows.tasks.stage.verdicts import ShardHistory, Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import pack, unpack
+
+ROW_BYTES = 40  # of a label in memory, without its columns
+DOC_ID = pa.field("doc_id", pa.uint64())
+
+
+@dataclass(frozen=True)
+class JoinOfSource:
+    """A join of a source. ingested: the columns of its shards."""
+
+    folder: Folder
+    source: Source
+    join: Join
+    labels: PlannedLabels
+    histories: Sequence[ShardHistory]
+    ingested: pa.Schema
+
+    @cached_property
+    def files(self) -> tuple[InputFile, ...]:
+        return tuple(file for file in load_listing(self.folder, self.labels.listing) if file.size)
+
+    @cached_property
+    def columns(self) -> LabelColumns:
+        return label_columns(self.join, is_hashed=self.labels.is_hashed)
+
+    @cached_property
+    def types(self) -> list[FileTypes]:
+        """The types, rows and bytes of each file of labels."""
+        return self.run_jobs(
+            [TypesOfFile(self.folder, None, file, self.columns, self.source.name) for file in self.files]
+        )
+
+    @cached_property
+    def taken(self) -> pa.Schema:
+        """The columns to take, with the types of all files, and their places as names. Raises BadInput."""
+        schemas = [unpack(each.packed) for each in self.types]
+        for file, schema in zip(self.files, schemas, strict=True):
+            check_types(self.source.name, file.url, self.join, schema)
+        unified = unify(schemas)
+        for (_, path), field in zip(self.join.take, unified, strict=True):
+            kinds = dict.fromkeys(str(schema.field(field.name).type) for schema in schemas)
+            if is_json(field):
+                fault = f"{path!r} is {' and '.join(kinds)} in several files, expected one type"
+                raise bad_input(self.source.name, f"join.take: {fault}")
+            if pa.types.is_null(field.type):
+                raise bad_input(self.source.name, f"join.take: no row of the labels has a value of {path!r}")
+        return unified
+
+    @cached_property
+    def naming(self) -> Naming:
+        """The parts of the keys, which have about RANGE_BYTES of labels each."""
+        size = sum(each.size + each.rows * ROW_BYTES for each in self.types)
+        documents = sum(history.counts.documents for history in self.histories)
+        return Naming(0, max(Naming.for_rows(documents).bits, (size // RANGE_BYTES).bit_length()))
+
+    def run_jobs(self, jobs: Sequence[Any]) -> list[Any]:
+        return fan_out(Job.__call__, jobs, stage=STAGE, source=self.source.name)
+
+    def exchanged(self, jobs: Sequence[Any]) -> tuple[Exchange, int]:
+        """Run jobs with rows for each part; return the files of the parts, and the rows that were read."""
+        parts = len(self.naming.numbers)
+        made = self.run_jobs(with_common_shift(jobs, parts))
+        rows = sum(artifact.counts.documents for artifact in made)
+        return gather_files(jobs[0], made, parts, self.run_jobs, GatheredRowsOfJoin), rows
+
+    def run(self) -> tuple[Exchange, JoinAccount]:
+        """Join the labels with the documents of all shards: JOINED by shard, and their account."""
+        (labels, rows), (documents, _) = self.exchanged(self.label_jobs()), self.exchanged(self.key_jobs())
+        jobs = [
+            JoinOfPart(
+                folder=self.folder, source=self.source.name, naming=self.naming, part=number,
+                shared_files=documents.files(number), labels=labels.files(number), many=self.join.many,
+                table_schema=self.taken, reader=self.source.name, listing=self.labels.listing,
+            )
+            for number in self.naming.numbers
+        ]  # fmt: skip
+        made = self.run_jobs(with_common_shift(jobs, len(self.histories)))
+        joined = [each.joined for each in made]
+        by_shard = gather_files(jobs[0], joined, len(self.histories), self.run_jobs, GatheredRowsOfJoin)
+        return by_shard, self.account(made, rows)
+
+    def label_jobs(self) -> list[LabelsOfFile]:
+        return [
+            LabelsOfFile(
+                folder=self.folder, source=None, naming=self.naming, part=number, file=file, columns=self.columns,
+                many=self.join.many, table_schema=self.taken, reader=self.source.name,
+            )
+            for number, file in enumerate(self.files)
+        ]  # fmt: skip
+
+    def key_jobs(self) -> list[KeysOfDocuments]:
+        column = column_of_key(self.source, self.join)
+        names = {"doc_id", column_of(column, self.ingested.names)}
+        schema = pa.schema([field for field in self.ingested if field.name in names])
+        return [
+            KeysOfDocuments(
+                folder=self.folder, source=self.source.name, naming=self.naming, part=number, history=history,
+                on=self.join.on, column=column, table_schema=schema,
+            )
+            for number, history in enumerate(self.histories)
+        ]  # fmt: skip
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The columns to take with their names."""
+        return [field.with_name(name) for (name, _), field in zip(self.join.take, self.taken, strict=True)]
+
+    def account(self, parts: Sequence[JoinedPart], rows: int) -> JoinAccount:
+        """Return the account of the join. rows: of the labels, with and without a key."""
+        return JoinAccount(
+            source=self.source.name,
+            number=self.source.joins.index(self.join),
+            on=self.join.on,
+            columns={field.name: str(field.type) for field in self.fields},
+            documents=sum(history.counts.documents for history in self.histories),
+            matched=sum(part.matched for part in parts),
+            matched_often=sum(part.matched_often for part in parts),
+            rows=rows,
+            unused=rows - sum(part.used for part in parts),
+        )
+
+
+def has_joins(recipe: Recipe, source: str) -> bool:
+    return bool(recipe.source(source).joins)
+
+
+def plan_of(trail: Trail, sources: Sequence[SourcePlan]) -> SourcePlan:
+    return next(plan for plan in sources if plan.source == trail.source)
+
+
+def key(recipe: Recipe, trail: Trail, sources: Sequence[SourcePlan]) -> str:
+    source, planned = recipe.source(trail.source), plan_of(trail, sources).labels
+    joins = [
+        [join.model_dump(mode="json", exclude={"labels"}), column_of_key(source, join), labels.model_dump()]
+        for join, labels in zip(source.joins, planned, strict=True)
+    ]
+    return stage_key(STAGE, VERSION, joins, *trail.identities)
+
+
+def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]:
+    """Yield the tasks on shards; the labels are unknown to a trial."""
+    assert isinstance(subject, Recipe)
+    joins = {source.name: len(source.joins) for source in subject.sources}
+    shards = {source: len(size.shards) for source, size in workload.sources.items()}
+    calls = sum(shards[source] * (joins[source] + 1) for source in shards if joins.get(source))
+    if calls:
+        yield StageCost(name, Spent(calls=calls))
+
+
+@stage(STAGE, key, inputs=("trail", "sources"), enabled=has_joins, cost=cost)
+def join(recipe: Recipe, trail: Trail, sources: Sequence[SourcePlan]) -> Manifest:
+    """Add the labels of a source's documents."""
+    folder, source = recipe.folder, recipe.source(trail.source)
+    histories, ingested = load_histories(folder, trail), read_ingest_facts(folder, trail).columns
+    planned = zip(source.joins, plan_of(trail, sources).labels, strict=True)
+    joins = [JoinOfSource(folder, source, each, labels, histories, ingested) for each, labels in planned]
+    joined, accounts = zip(*(each.run() for each in joins), strict=True)
+    fields = [field for each in joins for field in each.fields]
+    taken = tuple(tuple(field.name for field in each.fields) for each in joins)
+    schema = pa.schema([DOC_ID, *fields])
+    jobs = [
+        LabelsOfShard(
+            folder=folder, source=source.name, history=history, number=number,
+            joined=tuple(exchange.files(number) for exchange in joined), table_schema=schema, taken=taken,
+        )
+        for number, history in enumerate(histories)
+    ]  # fmt: skip
+    facts = JoinFacts(packed=pack(pa.schema(fields)), accounts=accounts)
+    return run_jobs(STAGE, trail, jobs).model_copy(update={"facts": facts.written()})
