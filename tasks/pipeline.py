@@ -30,6 +30,7 @@ from zyda_flows.tasks.passages.passages import passages
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.publish.files import publish
 from zyda_flows.tasks.quality.classify import classify
+from zyda_flows.tasks.quality.control import control
 from zyda_flows.tasks.quality.filter import filter_documents, keep_judged
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.judged import judged_at
@@ -71,12 +72,12 @@ PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     contamination,
     decontaminate,
     join,
-    EachJudge("ingest", (classify, keep_judged)),
+    EachJudge("ingest", (classify, control, keep_judged)),
     EachRound(
         (matches, against, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit)
     ),
     LOSSES,
-    EachJudge("after_dedup", (classify, keep_judged)),
+    EachJudge("after_dedup", (classify, control, keep_judged)),
     filter_documents,
     buckets,
     bucket,

@@ -130,6 +130,8 @@ def print_judges(ledger: "Ledger") -> None:
         for account in accounts:
             table.add_row(*judge_cells(account))
         console().print(table)
+        for sentence in filter(None, (account.sentence() for account in accounts)):
+            say(sentence)
 
 
 def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:

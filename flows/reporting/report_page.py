@@ -191,10 +191,12 @@ def labels(findings: Findings) -> Iterator[Section]:
 
 def judges(findings: Findings) -> Iterator[Section]:
     """Yield the documents that each judge judged and removed, if the recipe has judges."""
-    rows = [judge_cells(account) for account in judge_accounts(findings.ledger)]
+    accounts = [*judge_accounts(findings.ledger)]
+    rows = [judge_cells(account) for account in accounts]
     if rows:
         note = "The documents that enter each judge; those removed are the documents that its `keep` removed."
-        yield Section("Judges", [note], tables=[Table("By judge and source", HEADS, rows)])
+        notes = [note, *filter(None, (account.sentence() for account in accounts))]
+        yield Section("Judges", notes, tables=[Table("By judge and source", HEADS, rows)])
 
 
 # A chapter yields no section if the corpus has nothing to show in it.

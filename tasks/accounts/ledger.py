@@ -45,7 +45,7 @@ class Line(RareCounts):
     cut: tokens and bytes of kept documents that it cut; no documents.
     removed_by: the removed documents, by reason. cleaned: changes by each cleaning, by its name. skipped: records
     of files that are no documents, by kind. special_tokens: special tokens that texts contain as characters.
-    judged: documents that the model of the stage judged; None for other stages.
+    judged: documents that the model of the stage judged; None for other stages. control: as in RareCounts.
     """
 
     stage: str
@@ -206,6 +206,7 @@ def line_of(receipt: Receipt) -> Line:
         skipped=receipt.skipped,
         special_tokens=receipt.special_tokens,
         judged=receipt.judged,
+        control=receipt.control,
         set_aside=receipt.set_aside,
         cut=receipt.cut,
     )

@@ -29,7 +29,7 @@ def as_json(ledger: Ledger) -> str:
 
 
 def details_of(line: Line) -> dict[str, Any]:
-    names = ("removed_by", "cleaned", "skipped", "special_tokens", "judged")
+    names = ("removed_by", "cleaned", "skipped", "special_tokens", "judged", "control")
     return line.model_dump(include={name for name in names if getattr(line, name)})
 
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from math import sqrt
 from typing import NamedTuple
 
+from zyda_flows.tasks.accounts.intervals import wilson
 from zyda_flows.tasks.errors import BadInput, Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.lookup.samples import SampleKind, SampleOptions
@@ -13,7 +13,6 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 
 LOOKED = "looked"  # the folder of the reviews in the folder of a corpus
-Z = 1.959964  # 95 % of a normal distribution are within Z standard deviations
 
 
 class Judgement(Record):
@@ -88,14 +87,6 @@ class JudgementRate(NamedTuple):
     @property
     def interval(self) -> tuple[float, float]:
         return wilson(self.right, self.judged)
-
-
-def wilson(right: int, judged: int) -> tuple[float, float]:
-    """Return Wilson's interval of a share (JASA 22, 1927); it is within 0 and 1 for all counts."""
-    share, size = right / judged, Z * Z / judged
-    middle = (share + size / 2) / (1 + size)
-    half = Z * sqrt(share * (1 - share) / judged + size / (4 * judged)) / (1 + size)
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def rates_of(reviews: Iterable[Review]) -> list[JudgementRate]:

@@ -5,7 +5,7 @@ by doc_id. This is the most expensive stage. If other documents of a shard remai
 documents without an earlier answer are classified.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -28,7 +28,7 @@ from zyda_flows.tasks.stage.cost import SourceSize, StageCost, Workload
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.progress import reporting_progress
 from zyda_flows.tasks.stage.stage import stage
-from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_counting_jobs
 from zyda_flows.tasks.stage.verdicts import Trail, counts_of, load_histories
 from zyda_flows.tasks.storage.artifacts import WORK, Manifest, stage_key
 from zyda_flows.tasks.storage.counts import Counts
@@ -39,6 +39,7 @@ from zyda_flows.tasks.storage.tables import read_table, tables_of
 from zyda_flows.tasks.workers.engine import Engine
 
 VERSION = 1
+JUDGED = "judged"
 NO_NUMBER = "Check the weights of the model, or remove the document from its file; then build again."
 
 
@@ -98,8 +99,8 @@ class AnswersForShard(VerdictJob):
             )
         return table
 
-    def judged(self, table: pa.Table, remaining: pa.Table) -> Counts:
-        return counts_of(remaining, table.column("doc_id").to_numpy())
+    def other_counts(self, table: pa.Table, remaining: pa.Table) -> dict[str, Counts]:
+        return {JUDGED: counts_of(remaining, table.column("doc_id").to_numpy())}
 
     def ids_to_judge(self, remaining: pa.Table) -> Ids:
         """Return the ids of the documents to judge: uint64, (n,), ascending."""
@@ -184,19 +185,29 @@ def cost_of_model(source: SourceSize, judge: str, workers: int) -> Spent:
 def classify(judged: Judged, trail: Trail) -> Manifest:
     """Run the model of a judge on the remaining documents of a source."""
     recipe, folder, source = judged.recipe, judged.folder, judged.recipe.source(trail.source)
-    judge, facts = judged.settings_of(trail.source), read_ingest_facts(folder, trail)
-    judges = recipe.judges_of(trail.source)
-    check_conditions(source, judges, read_columns(folder, trail), facts.models)
-    model = next(model for model in facts.models if model.judge == judge.name)
-    device = "cpu" if recipe.engine is Engine.CPU else None
-    condition = only_if(source, judge)
-    names = {*(condition.columns if condition else ()), *DOCUMENT_COUNTS.names}
-    schema = pa.schema([field for field in facts.columns if field.name in names])
+    models = read_ingest_facts(folder, trail).models
+    check_conditions(source, recipe.judges_of(trail.source), read_columns(folder, trail), models)
+    condition = only_if(source, judged.settings_of(trail.source))
     step = judged.name_of("classify")
-    jobs = [
-        AnswersForShard(
-            folder, trail.source, history, step, model, judge.max_tokens, device, condition, schema
-        )
-        for history in load_histories(folder, trail)
-    ]
-    return run_jobs(step, trail, jobs, engine=recipe.engine)
+    inputs = inputs_of_jobs(judged, trail, step, condition, condition.columns if condition else ())
+    jobs = [AnswersForShard(history=history, **inputs) for history in load_histories(judged.folder, trail)]
+    manifest, counts = run_counting_jobs(step, trail, jobs, engine=recipe.engine)
+    return manifest.model_copy(update={"judged": counts.get(JUDGED, Counts())})
+
+
+def inputs_of_jobs(
+    judged: Judged, trail: Trail, step: str, condition: Condition | None, columns: Iterable[str]
+) -> dict[str, Any]:
+    """Return the fields of AnswersForShard except the shard. columns: those that conditions read."""
+    judge, facts = judged.settings_of(trail.source), read_ingest_facts(judged.folder, trail)
+    names = {*columns, *DOCUMENT_COUNTS.names}
+    return {
+        "folder": judged.folder,
+        "source": trail.source,
+        "step": step,
+        "model": next(model for model in facts.models if model.judge == judge.name),
+        "max_tokens": judge.max_tokens,
+        "device": "cpu" if judged.recipe.engine is Engine.CPU else None,
+        "condition": condition,
+        "table_schema": pa.schema([field for field in facts.columns if field.name in names]),
+    }

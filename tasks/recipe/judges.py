@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field
 from zyda_flows.tasks.recipe.values import Expression, Flag, Number, Strict
 
 Place = Literal["ingest", "after_dedup"]
-MOST_JUDGES = 16
+MOST_JUDGES, MOST_CONTROLLED = 16, 1_000_000
 NAME = r"^[a-z][a-z0-9_]*$"
 QUALITY = "quality"  # the name of the judge that `classify` describes
 
@@ -63,6 +63,19 @@ class Judge(ModelSettings):
         description="An SQL condition for the documents to keep. It can use the columns of the judge and of "
         "earlier judges. It is not true for null, so name the documents that `only_if` leaves out.",
     )
+
+    control: Annotated[int, Number] = Field(
+        2000,
+        ge=0,
+        le=MOST_CONTROLLED,
+        description="With `only_if` and `keep`: the number of documents of each source, drawn by a hash of their "
+        "ids, on which the decisions are compared with those of the judge alone. 0: none.",
+    )
+
+    @property
+    def is_controlled(self) -> bool:
+        """Whether the judge is compared with its `only_if` on a sample."""
+        return bool(self.control and self.only_if and self.keep)
 
     @property
     def is_classify(self) -> bool:

@@ -58,9 +58,9 @@ class VerdictJob(ArtifactJob):
         """Return the tokens and bytes that the verdicts cut from kept documents."""
         return Counts()
 
-    def judged(self, table: pa.Table, remaining: pa.Table) -> Counts | None:
-        """Return the counts of the documents that a model judged; None for a stage without a model."""
-        return None
+    def other_counts(self, table: pa.Table, remaining: pa.Table) -> dict[str, Counts]:
+        """Return further counts of the artifact by name, which `run_jobs` adds up."""
+        return {}
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class VerdictJob(ArtifactJob):
         return write_table(
             self.folder, self.path, self.name, table,
             counts=self.history.counts - removed - cut, removed=removed, removed_by=by_reason, cut=cut,
-            judged=self.judged(table, remaining),
+            other=self.other_counts(table, remaining),
         )  # fmt: skip
 
     def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
@@ -112,19 +112,25 @@ def run_jobs(
     stage: str, trail: Trail, jobs: Sequence[VerdictJob], *, engine: Engine = Engine.CPU
 ) -> Manifest:
     """Run the jobs of a stage on all shards of a source, and return its manifest. engine: engine of the workers."""
-    removed_by, judged = dict[str, Counts](), list[Counts]()
+    return run_counting_jobs(stage, trail, jobs, engine=engine)[0]
+
+
+def run_counting_jobs(
+    stage: str, trail: Trail, jobs: Sequence[VerdictJob], *, engine: Engine = Engine.CPU
+) -> tuple[Manifest, dict[str, Counts]]:
+    """Run the jobs of a stage as `run_jobs` does, and return its manifest and the sums of `other_counts`."""
+    removed_by, other = dict[str, Counts](), dict[str, Counts]()
 
     def without_reasons(shard: Artifact) -> Artifact:
-        """Add up the reasons and the judged documents of a finished shard, which a manifest lists in total."""
+        """Add up the reasons and further counts of a finished shard, which a manifest lists in total."""
         removed_by.update(totals([removed_by, shard.removed_by]))
-        if shard.judged is not None:
-            judged[:] = [total([*judged, shard.judged])]
+        other.update(totals([other, shard.other]))
         return shard.without_reasons
 
     shards = fan_out(
         VerdictJob.__call__, jobs, stage=stage, source=trail.source, engine=engine, kept=without_reasons
     )
-    return Manifest(
+    manifest = Manifest(
         stage=stage,
         source=trail.source,
         artifacts=tuple(shards),
@@ -133,6 +139,6 @@ def run_jobs(
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(removed_by.items())),
         cut=total(shard.cut for shard in shards),
-        judged=judged[0] if judged else None,
         added_columns=jobs[0].added_columns if jobs else (),
     )
+    return manifest, other

@@ -28,7 +28,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.storage.counts import CleaningCounts, Counts, SpecialCounts
+from zyda_flows.tasks.storage.counts import CleaningCounts, ControlCounts, Counts, SpecialCounts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record
 
@@ -41,19 +41,21 @@ class RareCounts(Record):
     """Counts that are empty for most sources.
 
     skipped: records of files that are not documents, by their kind. special_tokens: special tokens of the tokenizer
-    in texts, by their names. judged: the documents that a model judged; None for a stage without a model.
+    in texts, by their names. judged: the documents that a model judged; None for a stage without a model. control:
+    the result of a control sample; None for other stages.
     """
 
     skipped: dict[str, int] = {}
     special_tokens: dict[str, SpecialCounts] = {}
     judged: Counts | None = None
+    control: ControlCounts | None = None
 
 
 FactsOf = TypeVar("FactsOf", bound=Record)
 Value = TypeVar("Value")
 
 REASONS = 10  # fields of a line before its reasons
-JUDGED = "+judged"  # no reason: their names are quoted
+OTHER = "+"  # before names that are no reasons, in which it would be quoted
 LINE = re.compile(r"^\S+ \S+ [0-9a-f]{64} \d+ \d+ \d+ [0-9a-f]{64}( (\S+=)?\d+,\d+,\d+){3,}$")
 
 
@@ -112,7 +114,7 @@ class Artifact:
         removed: Counts | None = None,
         removed_by: Mapping[str, Counts] | None = None,
         cut: Counts | None = None,
-        judged: Counts | None = None,
+        other: Mapping[str, Counts] | None = None,
     ) -> "Artifact":
         """Return an artifact.
 
@@ -128,10 +130,10 @@ class Artifact:
             removed: The documents that this artifact removes.
             removed_by: The same by reason; empty in manifests, which have the totals.
             cut: The tokens and bytes that it cuts from documents that remain.
-            judged: The documents that a model judged; removed in manifests, too.
+            other: Further counts by name, such as `judged`; empty in manifests, too.
         """
         reasons = [f"{quote(reason)}={as_text(lost)}" for reason, lost in (removed_by or {}).items()]
-        reasons += [f"{JUDGED}={as_text(judged)}"] if judged is not None else []
+        reasons += [f"{OTHER}{name}={as_text(each)}" for name, each in (other or {}).items()]
         documents = [*(as_text(each or Counts()) for each in (counts, removed, cut)), *reasons]
         own = [quote(name), quote(path), digest, str(rows), str(size), str(footer), footer_digest]
         return cls(" ".join([*own, *documents]))
@@ -150,15 +152,16 @@ class Artifact:
 
     @property
     def removed_by(self) -> dict[str, Counts]:
-        return {unquote(reason): counts for reason, counts in self.named.items() if reason != JUDGED}
+        return {unquote(name): counts for name, counts in self.named.items() if not name.startswith(OTHER)}
 
     @property
-    def judged(self) -> Counts | None:
-        return self.named.get(JUDGED)
+    def other(self) -> dict[str, Counts]:
+        """Further counts by name."""
+        return {name[1:]: counts for name, counts in self.named.items() if name.startswith(OTHER)}
 
     @property
     def named(self) -> dict[str, Counts]:
-        """The counts after those of all artifacts: of each reason, quoted, and JUDGED."""
+        """The counts by reason, whose names are quoted, and further counts, whose names begin with OTHER."""
         named = (entry.partition("=") for entry in self.line.split(" ")[REASONS:])
         return {name: as_counts(counts) for name, _, counts in named}
 
@@ -169,7 +172,7 @@ class Artifact:
 
     @property
     def without_reasons(self) -> "Artifact":
-        """The artifact without `removed_by` and `judged`, for a manifest."""
+        """The artifact without `removed_by` and `other`, for a manifest."""
         return Artifact(" ".join(self.line.split(" ", REASONS)[:REASONS]))
 
 

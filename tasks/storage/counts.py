@@ -57,6 +57,18 @@ class CleaningCounts(Record):
         )
 
 
+class ControlCounts(Record):
+    """The documents on which a judge was compared with the conditions before it.
+
+    documents: of the sample. equal: those for which the judge alone, by the condition `alone`, decides as the
+    `keep` of the recipe does.
+    """
+
+    documents: int
+    equal: int
+    alone: str
+
+
 class SpecialCounts(Record):
     """The number of texts with a special token of the tokenizer as characters, and the token's occurrences."""
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from zyda_flows.tasks.accounts.intervals import wilson
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.lookup.judgements import (
     Judgement,
@@ -10,7 +11,6 @@ from zyda_flows.tasks.lookup.judgements import (
     rates_of,
     read_judgements,
     save_review,
-    wilson,
 )
 from zyda_flows.tasks.lookup.samples import SampleOptions
 from zyda_flows.tasks.publish.differences import side_by_side
