@@ -214,8 +214,9 @@ class Counted:
         rows = table.filter(pc.field("column") == number)
         keys, weights, documents = (rows.column(name).to_numpy() for name in SCORES.names[1:])
         has_score = keys != NO_SCORE
-        totals = weights[has_score].sum(), documents[has_score].sum(), documents[~has_score].sum()
-        return cls(keys[has_score], weights[has_score], tuple(map(int, totals)))
+        weight, scored = int(weights[has_score].sum()), int(documents[has_score].sum())
+        totals = weight, scored, int(documents[~has_score].sum())
+        return cls(keys[has_score], weights[has_score], totals)
 
     def next_keys(
         self, found: list[tuple[int, int]], bits: int, weight: int, count: int
