@@ -12,7 +12,6 @@ MODULES = [
     "prefect_dask",
     "prefect.task_engine",
     "zyda_flows.tasks.pipeline",
-    "zyda_flows.tasks.quality.keep",
     *("numba.cpython.unicode", "numba.np.arraymath", "numba.typed"),  # imported with the first kernel
 ]
 
