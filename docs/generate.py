@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from zyda_flows.flows.command.cli import app
 from zyda_flows.tasks.limits import Limits
 from zyda_flows.tasks.mixing.mixture import Budget, Mixture, Part, Validation
+from zyda_flows.tasks.recipe.buckets import Bucket
 from zyda_flows.tasks.recipe.cleaning import PersonalData
 from zyda_flows.tasks.recipe.dedup import Verify
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
@@ -51,6 +52,7 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Repeated lines": ("An entry of `passages`, with `lines`. ", RepeatedLines),
     "Repeated paragraphs": ("An entry of `passages`, with `paragraphs`. ", RepeatedParagraphs),
     "Counted lines and paragraphs": ("`lines` and `paragraphs` of `passages`. ", SharedUnits),
+    "Buckets": ("`bucket`. ", Bucket),
     "A join": ("`join` of a source, or an entry of it. ", Join),
     "Classify": ("`classify` of a source. ", Classify),
     "Personal data": ("`pii` of a step `clean`. ", PersonalData),

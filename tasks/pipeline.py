@@ -23,6 +23,7 @@ from zyda_flows.tasks.documents.deny import deny
 from zyda_flows.tasks.documents.rules import rules
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.ingest.ingest import ingest
+from zyda_flows.tasks.labels.buckets import bucket, buckets, keep_bucket
 from zyda_flows.tasks.labels.join import join
 from zyda_flows.tasks.passages.cuts import cuts
 from zyda_flows.tasks.passages.passages import passages
@@ -78,6 +79,9 @@ PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     LOSSES,
     EachJudge("after_dedup", (classify, control, keep_judged)),
     filter_documents,
+    buckets,
+    bucket,
+    keep_bucket,
     passages,
     cuts,
     EachRound((index,)),

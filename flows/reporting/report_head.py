@@ -23,6 +23,7 @@ BESIDE = (
     "special_tokens.parquet",
     "judges.parquet",
     "components.parquet",
+    "buckets.parquet",
     "sources.parquet",
 )
 

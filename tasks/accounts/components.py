@@ -1,4 +1,4 @@
-"""Accounts by component, licence and language: published and removed documents of each, with the reasons.
+"""Accounts by component, licence, language and bucket: published and removed documents of each, with the reasons.
 
 A task of a shard counts its documents. The counts of shards are added up in a tree of tasks, so that none of them
 reads more than a few tables. A table of counts has the columns ENDS, sorted; kept documents, and documents without
@@ -17,10 +17,12 @@ from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.folder import Folder
 
 # The categories that documents are counted by: each is a table of the corpus.
-COUNTED_BY = ("components", "licenses", "languages")
-COMPONENTS_FILE, LICENSES_FILE, LANGUAGES_FILE = (f"{category}.parquet" for category in COUNTED_BY)
+COUNTED_BY = ("components", "licenses", "languages", "buckets")
+COMPONENTS_FILE, LICENSES_FILE, LANGUAGES_FILE, BUCKETS_FILE = (
+    f"{category}.parquet" for category in COUNTED_BY
+)
 UNITS = tuple(Counts.model_fields)
-# Component, licence or language; null stage and reason for kept documents.
+# Component, licence, language or bucket; null stage and reason for kept documents.
 ENDS = pa.schema(
     [("component", pa.string()), ("stage", pa.string()), ("reason", pa.string())]
     + [(unit, pa.int64()) for unit in UNITS]

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.bucketed import ScorePercentiles
 from zyda_flows.tasks.accounts.joined import JoinAccount
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.errors import Damaged
@@ -102,9 +103,10 @@ class Published(Record):
 
     reasons: for each stage that removes documents, its reasons, each with a sentence about a document. audits,
     bands: of each round of near-duplicates, by folder. against: the other corpora of the rounds. lists: the lists
-    of terms that rules counted. joins: the accounts of the joins of the sources. id_bits: bits of a doc_id for the
-    source, the file and the row. table: the table of the published files (`tasks.accounts.published_files`).
-    accounts: files for people, written after the manifest.
+    of terms that rules counted. joins: the accounts of the joins of the sources. percentiles: of the scores by
+    which documents are in buckets. id_bits: bits of a doc_id for the source, the file and the row. table: the table
+    of the published files (`tasks.accounts.published_files`). accounts: files for people, written after the
+    manifest.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Published(Record):
     against: tuple[NamedDigest, ...] = ()
     lists: tuple[NamedDigest, ...] = ()
     joins: tuple[JoinAccount, ...] = ()
+    percentiles: tuple[ScorePercentiles, ...] = ()
     table: TableFile
     accounts: tuple[File, ...]
 

@@ -12,7 +12,7 @@ from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.verdicts import Trail
 
 NOT_LIMITED = {"deny"}  # documents that were requested to be removed are removed without a limit
-NAMED = {"cuts": "passages"}  # stages with another name in a recipe
+NAMED = {"cuts": "passages", "keep_bucket": "filter"}  # stages with another name in a recipe
 SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter", "passages": "passages"}
 
 

@@ -141,6 +141,7 @@ def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
             update={
                 "storage": folder,
                 "judges": (),
+                "bucket": None,
                 "sources": sources,
                 "rounds": rounds,
                 "max_loss": None,

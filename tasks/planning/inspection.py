@@ -10,6 +10,7 @@ from zyda_flows.tasks.dedup.preference import check_preferred
 from zyda_flows.tasks.documents.planning import published_columns
 from zyda_flows.tasks.documents.steps.registry import BY_KIND
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from zyda_flows.tasks.labels.buckets import BUCKET, bucket_keep
 from zyda_flows.tasks.labels.label_tables import LabelTable, column_of_key
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.inspected_files import (
@@ -67,6 +68,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, call_on_each: CallOnEach) 
             columns = partial(check_columns, recipe, jobs, outcomes, source, files, models, labels)
             checks.append(FieldCheck(columns, (*place, "keep")))
     checks.append(FieldCheck(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
+    checks.append(FieldCheck(partial(check_scores, recipe, survey, jobs, outcomes), ("bucket",)))
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
@@ -216,6 +218,7 @@ def check_columns(
         columns = check_joins(source, columns, labels)
         check_added_columns(source, columns, models)
         check_conditions(source, recipe.judges_of(source.name), columns, models)
+        check_bucket(recipe, source, columns, models)
 
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     if any(isinstance(outcome, ZydaError) for outcome in own):
@@ -258,6 +261,47 @@ def check_added_columns(source: Source, columns: pa.Schema, models: Sequence[Mod
                 "add it to `without`, or give the judge another name",
             )
         known |= {name.lower() for name in added}
+
+
+def check_bucket(recipe: Recipe, source: Source, columns: pa.Schema, models: Sequence[Model]) -> None:
+    """Raise BadInput if a score is no number, or if the name of the buckets is in use."""
+    if recipe.bucket is None:
+        return
+    known = pa.schema([*columns, *(field for model in models for field in model.added_columns)])
+    if recipe.bucket.name.lower() in {name.lower() for name in (*known.names, *RESERVED_NAMES)}:
+        fault = f"the documents have a column {recipe.bucket.name!r} already; give the buckets another `name`"
+        raise bad_input(source.name, f"bucket.name: {fault}")
+    for name in recipe.bucket.of:
+        kind = known.field(name).type if name in known.names else pa.null()
+        if not (pa.types.is_null(kind) or pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+            raise bad_input(source.name, f"bucket.of: {name!r} is {kind}, expected a number")
+    if recipe.bucket.keep is not None:
+        bucket_keep(recipe, source.name).check(pa.schema([*columns, (recipe.bucket.name, BUCKET)]), models)
+
+
+def check_scores(
+    recipe: Recipe,
+    survey: SourceSurvey,
+    jobs: Sequence[Inspection],
+    outcomes: Sequence[InspectedFile | ZydaError],
+) -> None:
+    """Raise BadInput if no source has a column with scores.
+
+    JSON Lines may have columns that their first lines lack: for them it is a warning.
+    """
+    known = names_in(outcomes)
+    known += [
+        field.name for models in survey.models.values() for model in models for field in model.added_columns
+    ]
+    known += [field.name for tables in survey.labels for table in tables or () for field in table.fields]
+    missing = [name for name in recipe.bucket.of if name not in known] if recipe.bucket else []
+    if not missing or any(isinstance(outcome, ZydaError) for outcome in outcomes):
+        return
+    names = ", ".join(map(repr, dict.fromkeys(known)))
+    fault = f"bucket.of: no source has a column {missing[0]!r}; there are {names}"
+    if all(has_schema(job.source.name, job.file) for job in jobs):
+        raise BadInput(fault)
+    warn(f"{fault}, among the first rows of their files")
 
 
 def columns_together(

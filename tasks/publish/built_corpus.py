@@ -7,6 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.bucketed import ScorePercentiles
 from zyda_flows.tasks.accounts.components import COUNTED_BY, CountsBySource, of_category
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
@@ -73,6 +74,7 @@ class BuiltCorpus:
             against=tuple(NamedDigest(name=name, sha256=digest) for name, digest in digests.items()),
             lists=self.lists,
             joins=tuple(account for facts in self.facts.values() for account in facts.joins),
+            percentiles=self.percentiles,
         )
 
     @property
@@ -120,6 +122,12 @@ class BuiltCorpus:
             }
             for category in COUNTED_BY
         }
+
+    @property
+    def percentiles(self) -> tuple[ScorePercentiles, ...]:
+        """The percentiles of scores, each once."""
+        found = [each for facts in self.facts.values() for each in facts.percentiles]
+        return tuple(each for place, each in enumerate(found) if each not in found[:place])
 
     @property
     def overlaps(self) -> Iterator[tuple[int, Overlap]]:

@@ -13,6 +13,7 @@ from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
 from zyda_flows.tasks.publish.card_filters import filters
 from zyda_flows.tasks.publish.card_tables import (
     MOST_COMPONENTS,
+    buckets_as_markdown,
     components_as_markdown,
     languages_as_markdown,
     licenses_as_markdown,
@@ -61,6 +62,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         components=components_as_markdown(counted_by["components"]),
         licenses=licenses_as_markdown(counted_by["licenses"]),
         languages=languages_as_markdown(counted_by["languages"]),
+        buckets=buckets_as_markdown(counted_by["buckets"]),
         origins=source_lines(manifest),
         tokenizer=without_local_folders(manifest.tokenizer["name"]),
         tokenizer_digest=manifest.tokenizer["digest"],

@@ -1,5 +1,6 @@
 """The sentences of the dataset card about filters and judges."""
 
+from zyda_flows.tasks.recipe.buckets import Bucket
 from zyda_flows.tasks.recipe.fields import Recipe
 
 
@@ -19,4 +20,18 @@ def filters(recipe: Recipe) -> list[str]:
             sentences.append(f"Of {source.name}, documents with the quality label {labels} were kept.")
         if source.keep:
             sentences.append(f"Of {source.name}, documents with `{source.keep}` were kept.")
+    if recipe.bucket:
+        sentences += bucket_sentences(recipe.bucket)
     return sentences
+
+
+def bucket_sentences(bucket: Bucket) -> list[str]:
+    """Return sentences about the buckets of documents."""
+    scores = " and ".join(f"`{name}`" for name in bucket.of)
+    several = "the largest of its buckets by " if bucket.of[1:] else "its bucket by "
+    among = "each source" if bucket.within == "source" else "the corpus"
+    sentences = [
+        f"`{bucket.name}` of a document is {several}{scores}, of {bucket.count} buckets with equal "
+        f"{bucket.weights} of {among}; bucket 0 has the lowest scores."
+    ]
+    return sentences + ([f"Documents with `{bucket.keep}` were kept."] if bucket.keep else [])

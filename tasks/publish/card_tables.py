@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from zyda_flows.tasks.accounts.components import (
+    BUCKETS_FILE,
     COMPONENTS_FILE,
     LANGUAGES_FILE,
     LICENSES_FILE,
@@ -52,6 +53,14 @@ def languages_as_markdown(languages: CountsBySource) -> str:
         return ""
     in_order = most_tokens_first(languages)
     return f"Languages, as the model names them:\n\n{starts_and_ends('language', in_order, LANGUAGES_FILE)}"
+
+
+def buckets_as_markdown(buckets: CountsBySource) -> str:
+    """Return the documents and tokens of each bucket, at the start and at the end."""
+    if not buckets:
+        return ""
+    counts = start_and_end(added_up(buckets.values()))
+    return f"Buckets, the lowest scores first:\n\n{starts_and_ends('bucket', counts.items(), BUCKETS_FILE)}"
 
 
 def most_tokens_first(categories: CountsBySource) -> list[tuple[str | None, tuple[Counts, Counts]]]:

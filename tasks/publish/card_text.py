@@ -21,7 +21,7 @@ Tokens of each source, best-ranked first:
 
 {judges}{removed}
 
-{by_reason}{joins}{licenses}{languages}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
+{by_reason}{joins}{licenses}{languages}{buckets}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
 
 {overlaps}## Sources
 
@@ -63,7 +63,8 @@ passages; with `removed` the removed documents.
 - `components.parquet`: the documents of each component by stage and reason of removal, null for kept documents, if
   the recipe names components.
 - `licenses.parquet`: the documents of each licence, if the recipe filters by licence;
-  `languages.parquet`: the documents of each language, if languages were identified.
+  `languages.parquet`: the documents of each language, if languages were identified;
+  `buckets.parquet`: the documents of each bucket of scores, if the recipe has `bucket`.
 - `sources.parquet`: the files of the sources; `source_number` and `file_number` are the first {bits[0]} and the
   next {bits[1]} bits of a `doc_id`, whose last {bits[2]} bits are the row in the file.
 - `files-*.parquet`: all files with their SHA-256.

@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zyda_flows.tasks.accounts.bucketed import BucketFacts, ScorePercentiles
 from zyda_flows.tasks.accounts.components import (
     CATEGORY,
     COUNTED,
@@ -58,7 +59,7 @@ class PublishedSource(Facts):
 
     documents: the number of published documents of each input file with shards, as (number of the file, documents).
     counted: the documents of each component, licence and language, COUNTED, if the recipe has these categories.
-    joins: the accounts of the joins.
+    joins: the accounts of the joins. percentiles: of the scores by which documents are in buckets.
     """
 
     removed: tuple[Artifact, ...] = ()
@@ -66,6 +67,7 @@ class PublishedSource(Facts):
     documents: tuple[tuple[int, int], ...] = ()
     counted: Artifact | None = None
     joins: tuple[JoinAccount, ...] = ()
+    percentiles: tuple[ScorePercentiles, ...] = ()
 
 
 class FilesOfShards(NamedTuple):
@@ -111,9 +113,15 @@ class SumOfCounts(ArtifactJob):
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    component, named = recipe.source(trail.source).component, count_columns(recipe, trail.source)
-    params = [bool(component and component.folders), named, recipe.published_mib]
+    named = count_columns(recipe, trail.source)
+    params = [has_folders(recipe, trail.source), named, recipe.published_mib]
     return stage_key(PUBLISH, VERSION, params, *trail.identities)
+
+
+def has_folders(recipe: Recipe, source: str) -> bool:
+    """Return whether each component, or each bucket, of a source has a folder."""
+    component, bucket = recipe.source(source).component, recipe.bucket
+    return bool(component and component.folders) or bool(bucket and bucket.folders)
 
 
 @stage(PUBLISH, key, extends_trail=False, cost=publish_cost)
@@ -127,7 +135,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     component = recipe.source(source).component
     if component:
         removed_columns = removed_columns.append(COMPONENT)
-    in_folders, named = bool(component and component.folders), count_columns(recipe, source)
+    in_folders, named = has_folders(recipe, source), count_columns(recipe, source)
     jobs = [
         ShardsToPublish(
             folder=folder,
@@ -137,6 +145,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
             histories=histories,
             in_folders=in_folders,
             named=tuple(named.items()),
+            bucket=recipe.bucket.name if recipe.bucket else "",
         )
         for histories in histories_of_files(load_histories(folder, trail), recipe.published_mib)
     ]
@@ -160,6 +169,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
             documents=documents_of_inputs(jobs, files),
             counted=counted,
             joins=join_accounts(later_manifests),
+            percentiles=score_percentiles(later_manifests),
         ).written(),
         intermediate=tuple(sums),
     )
@@ -172,6 +182,11 @@ def join_accounts(manifests: Sequence[Manifest]) -> tuple[JoinAccount, ...]:
         if manifest.stage == "join"
         for account in manifest.facts_as(JoinFacts).accounts
     )
+
+
+def score_percentiles(manifests: Sequence[Manifest]) -> tuple[ScorePercentiles, ...]:
+    found = (manifest.facts_as(BucketFacts) for manifest in manifests if manifest.stage == "bucket")
+    return tuple(each for facts in found for each in facts.percentiles)
 
 
 def histories_of_files(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.components import (
     CATEGORY,
@@ -32,7 +33,7 @@ from zyda_flows.tasks.publish.published_tables import kept_rows, removed_rows
 from zyda_flows.tasks.publish.rows_by_folder import divide_rows
 from zyda_flows.tasks.sources.document_components import COMPONENT, folder_name
 from zyda_flows.tasks.stage.jobs import RecordJob
-from zyda_flows.tasks.stage.verdicts import ShardHistory, counts_of
+from zyda_flows.tasks.stage.verdicts import ShardHistory, counts_of, load_added_columns, with_columns
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
 from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS, ROW_GROUP_BYTES, row_groups
@@ -69,8 +70,9 @@ class ShardsToPublish(RecordJob[PublishedShards]):
     """Consecutive shards to publish in a file, with the verdicts of the stages.
 
     table_schema: of the columns of the source. removed_schema: of the list of removed documents. histories: of the
-    shards, ascending by their documents. in_folders: whether each component has a folder. named: (category, column
-    of STATISTICS) by which documents are counted: licences or languages.
+    shards, ascending by their documents. in_folders: whether each component or bucket has a folder. named:
+    (category, column of STATISTICS) by which documents are counted: licences or languages. bucket: the column of
+    buckets; "" if there are none.
     """
 
     stage, version, kind = "publish", VERSION, PublishedShards
@@ -81,6 +83,7 @@ class ShardsToPublish(RecordJob[PublishedShards]):
     histories: tuple[ShardHistory, ...]
     in_folders: bool = False
     named: tuple[tuple[str, str], ...] = ()
+    bucket: str = ""
 
     @property
     def name(self) -> str:
@@ -123,13 +126,17 @@ class Decisions:
             all_ids, removed_ids = (table.column("doc_id").to_numpy() for table in (counted, removed))
             kept_ids = np.setdiff1d(all_ids, removed_ids, assume_unique=True)
             self.documents.append(len(kept_ids))
-            in_folders = by_folder(job, counted, kept_ids) if job.in_folders else {"": kept_ids}
+            buckets = named_by_bucket(job, history, counted) if job.bucket else None
+            named = counted if own or buckets is None else with_folders(buckets, job.bucket)
+            in_folders = by_folder(job, named, kept_ids) if job.in_folders else {"": kept_ids}
             for folder, ids in in_folders.items():
                 if len(ids):
                     part = KeptOfShard(history, ids, counts_of(counted, ids))
                     self.kept.setdefault(folder, []).append(part)
             for category, column in job.named:
                 self.count(category, count_names(named_by(job, history, column, counted), removed))
+            if buckets is not None:
+                self.count("buckets", count_components(buckets, removed))
             if own:
                 self.count("components", count_components(counted, removed))
             yield removed
@@ -173,6 +180,25 @@ def named_by(job: ShardsToPublish, history: ShardHistory, column: str, counted: 
     statistics = read_table(job.folder, history.shard, [STATISTICS]).column(STATISTICS).combine_chunks()
     names = statistics.field(column)
     return counted.select(DOCUMENT_COUNTS.names).append_column("component", names)
+
+
+def named_by_bucket(job: ShardsToPublish, history: ShardHistory, counted: pa.Table) -> pa.Table:
+    """Return the documents of a shard that entered the buckets, with the number of their bucket as `component`."""
+    tables = load_added_columns(job.folder, history)
+    numbers = next(table for table in tables if job.bucket in table.column_names)
+    names = pc.utf8_lpad(numbers.column(job.bucket).cast(pa.string()), width=2, padding="0")
+    ids = counted.column("doc_id").to_numpy()
+    entered = counted.filter(pa.array(np.isin(ids, numbers.column("doc_id").to_numpy(), assume_unique=True)))
+    return with_columns(
+        entered.select(DOCUMENT_COUNTS.names),
+        pa.table({"doc_id": numbers.column("doc_id"), "component": names}),
+    )
+
+
+def with_folders(buckets: pa.Table, column: str) -> pa.Table:
+    """Return documents with the folders of their buckets as `component`: `bucket-07`."""
+    folders = pc.binary_join_element_wise(column, buckets.column("component"), "-")
+    return buckets.set_column(buckets.column_names.index("component"), "component", folders)
 
 
 def by_folder(job: ShardsToPublish, counted: pa.Table, kept_ids: Ids) -> dict[str, Ids]:

@@ -8,8 +8,10 @@ from typing import Any, Protocol
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from zyda_flows.tasks.recipe.buckets import Bucket
 from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.joins import Join
 from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.kinds import TAGS
 from zyda_flows.tasks.recipe.passages import TAGS as PASSAGES
@@ -43,7 +45,14 @@ PHRASES = {
     r"greater than": "more than",
     r"^(String|Tuple|List) should have at (least|most) (\d+) (item|character)(s?)\b.*": r"expected at \2 \3 \4\5",
 }
-MODELS: dict[str, type[BaseModel]] = {"": Recipe, "sources": Source, "classify": Classify, "judges": Judge}
+MODELS: dict[str, type[BaseModel]] = {
+    "": Recipe,
+    "sources": Source,
+    "classify": Classify,
+    "judges": Judge,
+    "join": Join,
+    "bucket": Bucket,
+}
 
 
 def names_in_file(model: type[BaseModel]) -> list[str]:

@@ -15,6 +15,7 @@ from pydantic import (
 )
 
 from zyda_flows.tasks.ids import MAX_SOURCES
+from zyda_flows.tasks.recipe.buckets import Bucket
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.judges import Judge, Judges, merged_judges
 from zyda_flows.tasks.recipe.kinds import AnyRound, MinHashRound
@@ -113,6 +114,11 @@ class Recipe(Strict):
         (),
         description="The models that judge the documents of each source, in order, cheap models first. The judge "
         "of a source's `classify` runs after them.",
+    )
+    bucket: Bucket | None = Field(
+        None,
+        description="Buckets of the documents by the percentiles of scores, after all filters; a column of all "
+        "sources.",
     )
     on_bad_rows: OnBadRows = Field(
         "fail",
@@ -221,6 +227,19 @@ class Recipe(Strict):
     @model_validator(mode="after")
     def check_judges(self) -> "Recipe":
         merged_judges(self.judges_of(source.name) for source in self.sources)
+        return self
+
+    @model_validator(mode="after")
+    def check_bucket(self) -> "Recipe":
+        if self.bucket is None:
+            return self
+        if any(judge.name in ("bucket", self.bucket.name) for judge in self.all_judges):
+            raise ValueError("bucket: a judge has the name of the buckets; rename the judge")
+        folders = [source.name for source in self.sources if source.component and source.component.folders]
+        if self.bucket.folders and folders:
+            raise ValueError(
+                f"bucket: source {folders[0]} has folders for its components; remove one of them"
+            )
         return self
 
     @field_validator("name")

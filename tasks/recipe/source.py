@@ -36,7 +36,7 @@ RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2,
     10))), "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
     "cleaned.parquet", "skipped.parquet", "special_tokens.parquet", "judges.parquet", "components.parquet",
-    "licenses.parquet", "languages.parquet", "contamination", "passages", "default",
+    "licenses.parquet", "languages.parquet", "buckets.parquet", "contamination", "passages", "default",
     *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 WITH_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)

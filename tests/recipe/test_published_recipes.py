@@ -7,6 +7,7 @@ import yaml
 from pydantic import TypeAdapter
 from small_corpus import REPOSITORY
 
+from zyda_flows.tasks.recipe.buckets import Bucket
 from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.passages import AnyPart
@@ -199,6 +200,8 @@ def test_parts_of_other_pipelines_are_parts_of_a_recipe():
 def test_judges_of_other_pipelines_are_judges_of_a_recipe():
     section = PAGE.partition("## Judges of other pipelines")[2]
     judges = re.findall(r"`(\{name:.*?\})`", section)
-    assert len(judges) == 4
+    assert len(judges) == 7
     for judge in judges:
         Judge.model_validate(yaml.safe_load(judge))
+    (bucket,) = re.findall(r"`bucket: (\{of:.*?\})`", section)
+    assert Bucket.model_validate(yaml.safe_load(bucket)).count == 20
