@@ -12,7 +12,7 @@ from small_corpus import Corpus, build_here, contents, prose, table_of, write_ro
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
 from zyda_flows.tasks.labels import scores
-from zyda_flows.tasks.labels.scores import Percentiles, keys_of_scores, percentiles_of, score_of_key
+from zyda_flows.tasks.labels.scores import Percentiles, keys_of_scores, percentiles_of, scores_of_keys
 from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_table
@@ -243,7 +243,7 @@ def test_percentiles_of_any_scores_are_those_of_numpy(tmp_path_factory, shards, 
     finite = [(value, weight) for value, weight in rows if value is not None and np.isfinite(value)]
     assert isinstance(found, Percentiles)
     assert (found.documents, found.without) == (len(finite), len(rows) - len(finite))
-    percentiles = [score_of_key(key) for key in found.keys]
+    percentiles = scores_of_keys(np.array(found.keys, np.uint64)).tolist()
     if not finite:
         assert not percentiles
         return
