@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from zyda_flows.flows.command.arguments import RecipePath, load
-from zyda_flows.flows.command.terminal import console, in_short, say_if_compiling, table_of
+from zyda_flows.flows.command.terminal import console, in_short, say, say_if_compiling, table_of
 from zyda_flows.tasks.words import and_replaced, counted
 
 if TYPE_CHECKING:
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
     from zyda_flows.tasks.forecast.try_passages import PassageTrial
     from zyda_flows.tasks.planning.try_rules import Example, RuleCount, RuleTrial
+    from zyda_flows.tasks.recipe.fields import Recipe
 
-EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
+EXAMPLES = ("zyda try recipe.yaml --documents 5000", "zyda try recipe.yaml --agreement 0.98")
 MOST_SOURCES = 6
 WIDTH = 200
 SAMPLE_NOTE = (
@@ -39,14 +40,29 @@ def try_recipe(
             min=0, max=100, metavar="N", help="Number of examples of removed documents to show for each rule."
         ),
     ] = 3,
+    agreement: Annotated[
+        float | None,
+        typer.Option(
+            min=0.5,
+            max=0.9999,
+            metavar="SHARE",
+            help="Propose `only_if` and `keep` of the last judge, so that it reads as few documents as possible "
+            "and at least this share of decisions is equal to its own.",
+        ),
+    ] = None,
 ) -> None:
     """Run the `documents:` steps and `passages:` of the recipe on a sample, and show what they remove.
 
     Writes nothing. A sample has fewer repeated passages than the corpus.
 
+    With --agreement, all judges of the recipe run on the sample instead.
+
     To tune the limits of rules, change the recipe, and start the command again. It takes seconds.
     """
     recipe = load(recipe_path, storage=None, sample=None)
+    if agreement is not None:
+        print_cascades(recipe, documents, agreement)
+        return
     from rich.markup import escape  # late
     from rich.text import Text  # late
 
@@ -89,6 +105,26 @@ def try_recipe(
             found = try_passages(recipe, trial.texts)
         if found is not None:
             print_passages(found, examples)
+
+
+def print_cascades(recipe: "Recipe", documents: int, agreement: float) -> None:
+    """Print the cheapest `only_if` and `keep` of the last judge for an agreement with the judge alone."""
+    import yaml  # late
+
+    from zyda_flows.tasks.forecast.try_cascade import try_cascades  # late
+
+    with console(stderr=True).status("running the judges"):
+        cascades = [*try_cascades(recipe, documents, agreement)]
+    for cascade in cascades:
+        low, high = cascade.interval
+        say(f"judge {cascade.judge} of {', '.join(cascade.sources)}, which alone keeps `{cascade.alone}`:")
+        lines = {"only_if": cascade.only_if, "keep": cascade.keep}
+        say(yaml.safe_dump(lines, sort_keys=False, width=10**6, allow_unicode=True).rstrip())
+        say(
+            f"of {counted(cascade.documents, 'other document')}, it reads "
+            f"{cascade.judged / cascade.documents:.1%}; {cascade.equal / cascade.documents:.2%} of the decisions "
+            f"are equal, with a 95 % interval from {low:.2%} to {high:.2%}"
+        )
 
 
 def print_passages(trial: "PassageTrial", examples: int) -> None:

@@ -195,7 +195,7 @@ def judges(findings: Findings) -> Iterator[Section]:
     accounts = [*judge_accounts(findings.ledger)]
     rows = [judge_cells(account) for account in accounts]
     if rows:
-        note = "The documents that enter each judge; those removed are the documents that its `keep` removed."
+        note = "The documents that enter each judge; its `keep` removed the removed documents."
         notes = [note, *filter(None, (account.sentence() for account in accounts))]
         yield Section("Judges", notes, tables=[Table("By judge and source", HEADS, rows)])
 

@@ -1,4 +1,4 @@
-"""The account of judges: the documents of each source that a judge judged, and those that its `keep` removed."""
+"""The account of judges: the documents of each source that a judge judged, and that its `keep` removed."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -114,5 +114,5 @@ def judges_as_markdown(ledger: Ledger) -> str:
     table = "".join(f"| {' | '.join(line)} |\n" for line in lines)
     sentences = "".join(f"- {sentence}\n" for account in accounts if (sentence := account.sentence()))
     sentences += "\n" if sentences else ""
-    title = "Documents and tokens of each judge; `removed` are those that its `keep` removed:"
+    title = "Documents and tokens of each judge; `removed` counts the removals by its `keep`:"
     return f"{title}\n\n{table}\n{sentences}"

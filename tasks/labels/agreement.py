@@ -1,6 +1,6 @@
 """Agreement: how much the scores of near-duplicates differ, by the size of their cluster.
 
-The scores are those that exist before deduplication: of judges with `at: ingest`, and the columns of the recipe's
+The scores exist before deduplication: of judges with `at: ingest`, and the columns of the recipe's
 `agreement`. Judges after deduplication do not read the removed documents of a cluster.
 
 Rows out, for each score and each size of clusters from one power of two to the next: AGREEMENT.
@@ -36,7 +36,14 @@ from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
-from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, artifact_path, load_manifest, stage_key
+from zyda_flows.tasks.storage.artifacts import (
+    Artifact,
+    Manifest,
+    Receipt,
+    artifact_path,
+    load_manifest,
+    stage_key,
+)
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.tables import read_table, write_table
 
@@ -127,7 +134,7 @@ def agreement(
     parts = naming.numbers
     ranges = gather_files(jobs[0], run(with_common_shift(jobs, len(parts))), len(parts), run, GatheredRanges)
     thresholds = tuple(map(threshold_of, comparisons))
-    made = run(
+    made: list[Artifact] = run(
         [
             AgreementOfPart(
                 folder=folder, source=None, naming=naming, part=number, shared_files=ranges.files(number),

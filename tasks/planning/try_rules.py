@@ -5,7 +5,7 @@ remove, and examples. All statistics are measured for every document, as with `k
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -138,26 +138,33 @@ def rule_example(source: str, some: SampleDocuments, place: int, column: pa.Arra
     return Example(source, some.file.url, int(some.rows[place]), column[place].as_py(), text)
 
 
-def read_sample(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
-    """Return some documents of a source, from several of its files and from different places in them."""
+def read_sample(
+    recipe: Recipe, source: Source, count: int, also: Collection[str] = ()
+) -> Iterator[SampleDocuments]:
+    """Return some documents of a source, from several of its files and from different places in them.
+
+    also: columns to read, if the source has them, besides those of the steps.
+    """
     files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
     count_in_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
     for file in files:
         if remaining <= 0:
             return
-        for sample in beginning_of(recipe, source, file, min(remaining, count_in_file)):
+        for sample in beginning_of(recipe, source, file, min(remaining, count_in_file), also):
             remaining -= len(sample.texts)
             yield sample
 
 
-def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) -> Iterator[SampleDocuments]:
+def beginning_of(
+    recipe: Recipe, source: Source, file: InputFile, count: int, also: Collection[str] = ()
+) -> Iterator[SampleDocuments]:
     """Return the first documents of a piece of a file, chosen by a hash of the file's name."""
     may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
     pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
     piece = pieces[file.seed % len(pieces)]
     columns = [column for step in recipe.steps_of(source.name) for column in step.columns]
-    selection = Selection(only=tuple(name.partition(".")[0] for name in columns) + tuple(columns))
+    selection = Selection(only=(*(name.partition(".")[0] for name in columns), *columns, *also))
     for chunk in read(source.name, file, piece, source.text, selection=selection):
         if count <= 0:
             return

@@ -21,7 +21,6 @@ from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.quality.classify import AnswersForShard, inputs_of_jobs
 from zyda_flows.tasks.quality.conditions import Condition, judge_keep, only_if
 from zyda_flows.tasks.quality.document_filter import remaining_documents
-from zyda_flows.tasks.quality.keep_alone import alone
 from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.spent import Spent
@@ -120,13 +119,16 @@ def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]
 @stage("control", key, enabled=is_controlled, extends_trail=False, cost=cost)
 def control(judged: Judged, trail: Trail) -> Manifest:
     """Compare a judge with its `only_if` on a sample of the documents of a source."""
+    from zyda_flows.tasks.quality.keep import columns_of  # late, as in `conditions`
+    from zyda_flows.tasks.quality.keep_alone import alone  # late
+
     source, judge = judged.recipe.source(trail.source), judged.settings_of(trail.source)
     keep, condition, step = judge_keep(source, judge), only_if(source, judge), judged.name_of("control")
     assert keep is not None
     assert condition is not None
     inputs = inputs_of_jobs(judged, trail, step, None, keep.columns)
     own = [column.name for column in inputs["model"].added_columns]
-    by_judge = alone(keep.expression, condition.expression, own)
+    by_judge = alone(keep.expression, columns_of(condition.expression), own)
     if by_judge is None:  # `keep` does not depend on the judge
         return Manifest(stage=step, source=trail.source, entering=trail.remaining, out=trail.remaining)
     share = share_of(judge.control, trail.remaining.documents)

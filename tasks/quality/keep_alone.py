@@ -4,18 +4,18 @@ from collections.abc import Collection
 
 from sqlglot import exp
 
-from zyda_flows.tasks.quality.keep import columns_of, on_fresh_stack
+from zyda_flows.tasks.quality.keep import on_fresh_stack
 from zyda_flows.tasks.quality.keep_parser import RowDialect, parse, paths_in
 
 
-def alone(keep: str, only_if: str, own: Collection[str]) -> str | None:
+def alone(keep: str, others: Collection[str], own: Collection[str]) -> str | None:
     """Return the condition by which a judge alone decides; None if `keep` does not read the judge's columns.
 
-    The operands of AND and OR in `keep` that read columns of `only_if`, and none of the judge's own columns, are
-    left out: `cheap >= 0.6 OR edu >= 2` with the `only_if` `cheap < 0.6` becomes `edu >= 2`. If the rest still
-    reads columns of `only_if`, the condition is the whole `keep`. own: the columns of the judge.
+    The operands of AND and OR in `keep` that read columns of `others`, which are those of `only_if`, and no
+    column of the judge, are left out: `cheap >= 0.6 OR edu >= 2` with the `only_if` `cheap < 0.6` becomes `edu >=
+    2`. If the rest still reads columns of `others`, the condition is the whole `keep`.
     """
-    return on_fresh_stack(alone_here, keep, frozenset(columns_of(only_if)) - {*own}, frozenset(own))
+    return on_fresh_stack(alone_here, keep, frozenset(others) - {*own}, frozenset(own))
 
 
 def alone_here(keep: str, others: frozenset[str], own: frozenset[str]) -> str | None:

@@ -69,7 +69,7 @@ class Judge(ModelSettings):
         ge=0,
         le=MOST_CONTROLLED,
         description="With `only_if` and `keep`: the number of documents of each source, drawn by a hash of their "
-        "ids, on which the decisions are compared with those of the judge alone. 0: none.",
+        "ids, on which decisions are compared with the decisions of the judge alone. 0: none.",
     )
 
     @property

@@ -77,7 +77,12 @@ def crowded(tmp_path_factory):
             {
                 "name": "lines",
                 "files": "lines/*.jsonl.gz",
-                "judges": [{"name": "deep", "model": str(QUALITY), "max_tokens": 64, "keep": "deep_prob > 0"}],
+                "judges": [
+                    {
+                        "name": "deep", "model": str(QUALITY), "max_tokens": 64, "only_if": "stars >= 0",
+                        "keep": "deep_prob > 0",
+                    },
+                ],
                 "classify": {"model": str(QUALITY), "keep": ["High"]},
             },
         ],
@@ -120,7 +125,8 @@ def test_planned_tasks_of_every_stage_equal_the_executed_tasks(tasks):
     }
     assert wrong == {}
     run_once = {name.rstrip("2").removesuffix("_deep") for name, calls in run.items() if calls}
-    assert {*pipeline.names()} - run_once == {"matches", "against"}, "which need another corpus"
+    others = {"matches", "against", "join", "buckets", "bucket", "keep_bucket"}
+    assert {*pipeline.names()} - run_once == others, "which need other corpora, or buckets"
 
 
 def test_planned_files_are_the_published_files_if_none_is_empty(tasks):

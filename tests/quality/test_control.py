@@ -15,7 +15,7 @@ from zyda_flows.tasks.quality import control
 from zyda_flows.tasks.quality.classify import AnswersForShard
 from zyda_flows.tasks.quality.keep_alone import alone
 
-ONLY_IF = "cheap_hq >= 0.2 AND cheap_hq < 0.6"
+OF_ONLY_IF = ("cheap_hq",)
 OWN = ("edu_score", "edu_int_score")
 
 
@@ -174,7 +174,7 @@ def test_sample_has_enough_documents_and_does_not_depend_on_others():
     ],
 )
 def test_condition_of_a_judge_alone(keep, expected):
-    assert alone(keep, ONLY_IF, OWN) == expected
+    assert alone(keep, OF_ONLY_IF, OWN) == expected
 
 
 def test_intervals_are_those_of_scipy():
