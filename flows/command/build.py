@@ -138,7 +138,8 @@ def begin_imports(recipe: "Recipe", flow_module: str) -> None:
     from zyda_flows.tasks.workers.dask_cluster import expect_cluster  # late
 
     models = {judge.model for judge in recipe.all_judges}
-    expect_cluster(sorted({module for model in models for module in form_of(model).MODULES}))
+    modules = {module for model in models for module in form_of(model).MODULES}
+    expect_cluster([*sorted(modules), flow_module, "zyda_flows.flows.dashboard.report_artifact"])
     import_module(flow_module)
 
 

@@ -148,9 +148,10 @@ def sentences(plan: "Plan") -> list[str]:
         f"published: {counted(sum(plan.files_by_folder.values()), 'Parquet file')}, at most "
         f"{largest[1]:,} in a folder ({largest[0]}/)"
     )
-    lines += [
-        f"model of {name}: {as_time(seconds)} of one device" for name, seconds in plan.model_seconds.items()
-    ]
+    for name, seconds in plan.model_seconds.items():
+        alone = plan.model_seconds_without_only_if.get(name)
+        without = f"; {as_time(alone)} without its `only_if`" if alone is not None else ""
+        lines.append(f"model of {name}: {as_time(seconds)} of one device{without}")
     return [*lines, *plan.notes, *(f"will not fit: {fault}" for fault in plan.faults)]
 
 

@@ -53,7 +53,7 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
             result = (
                 f"and keeps {tried.kept:.0%}; the share of all documents may differ"
                 if judge == QUALITY
-                else "and is planned to read and keep all of them"
+                else f"and is planned to read {tried.judged:.0%} of all, and to keep all"
             )
             yield f"The judge {judge} of {name} was run on {counted(tried.documents, 'document')}, {result}."
     yield (

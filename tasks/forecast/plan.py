@@ -15,6 +15,7 @@ from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.documents.contamination import is_decontaminated
 from zyda_flows.tasks.documents.phrase_contexts import contexts_cost
 from zyda_flows.tasks.forecast.limits import faults_of, notes_of
+from zyda_flows.tasks.forecast.models import device_seconds
 from zyda_flows.tasks.forecast.run_trial import run_trial
 from zyda_flows.tasks.forecast.sizes import SizeEstimates
 from zyda_flows.tasks.forecast.trial import Trial
@@ -139,11 +140,8 @@ class BuildPlanner:
             scheduler_seconds=scheduler_seconds(stages),
             seconds=self.seconds(stages, threads),
             files_by_folder=files_by_folder(workload, self.recipe),
-            model_seconds={
-                f"{name}, judge {judge}": model.seconds * source.entering_model
-                for name, source in workload.sources.items()
-                for judge, model in source.models.items()
-            },
+            model_seconds=device_seconds(workload.sources),
+            model_seconds_without_only_if=device_seconds(workload.sources, without_only_if=True),
         )
         notes = [*notes_of(self.recipe, self.trial, plan.sources), *excess(plan.files_by_folder)]
         return plan.model_copy(update={"faults": tuple(faults_of(plan, self.recipe)), "notes": tuple(notes)})

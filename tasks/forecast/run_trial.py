@@ -6,7 +6,7 @@ stages themselves, on an input that takes some seconds.
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from zyda_flows.tasks.errors import ZydaError
-from zyda_flows.tasks.forecast.models import try_model
+from zyda_flows.tasks.forecast.models import columns_of_conditions, try_judges
 from zyda_flows.tasks.forecast.pieces import (
     SIZES,
     PartOfPiece,
@@ -43,7 +43,7 @@ from zyda_flows.tasks.sources.register import Register, number_files, number_sou
 from zyda_flows.tasks.spent import METER, calling_on_result
 from zyda_flows.tasks.stage.results import HERE, Runner
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest
-from zyda_flows.tasks.storage.tables import tables_of
+from zyda_flows.tasks.storage.tables import open_table, tables_of
 from zyda_flows.tasks.tokens.stored import store_tokenizer
 from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS
 from zyda_flows.tasks.workers.process import IMPORTED
@@ -94,11 +94,9 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
             if source.name not in tried:
                 continue
             judges, models = recipe.judges_of(source.name), survey.models.get(source.name, ())
-            labels = source.classify.keep if source.classify else ()
-            trial.models[source.name] = {
-                judge.name: try_model(judge, model, labels, build.texts(source.name))
-                for judge, model in zip(judges, models, strict=True)
-            }
+            if judges:
+                documents = build.documents(source.name, columns_of_conditions(source, judges))
+                trial.models[source.name] = try_judges(source, models, judges, documents)
     return trial
 
 
@@ -208,10 +206,12 @@ class TrialBuild:
         self.trial.costs_outside_calls[prepare.name] = METER.take()
         return plans
 
-    def texts(self, source: str) -> pa.ChunkedArray:
-        """Return the texts of the first shard of a source."""
-        tables = tables_of(self.recipe.folder, self.shards[source], ["text"])
-        return pa.concat_tables(islice(tables, 1)).column("text")
+    def documents(self, source: str, columns: Iterable[str]) -> pa.Table:
+        """Return documents of the first shard of a source: `text`, and the columns that the shard has."""
+        shard = self.shards[source]
+        with open_table(self.recipe.folder, shard) as parquet:
+            names = [name for name in parquet.schema_arrow.names if name in {"text", *columns}]
+        return pa.concat_tables(islice(tables_of(self.recipe.folder, shard, names), 1))
 
     def ingest(self, recipe: Recipe, plan: SourcePlan) -> Manifest:
         """Ingest a part of each piece of a source, and record its cost."""

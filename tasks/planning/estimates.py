@@ -102,7 +102,8 @@ class Plan(Record):
     recipe: a hash of the recipe as written. seconds: from start to end. scheduler_seconds: of the single thread of
     Dask's scheduler. work, published: bytes written to each; in_storage: of both, at the end; at_most: the highest
     value before. scratch: bytes on temporary disks. files_by_folder: the number of published Parquet files of each
-    folder, if each file of documents has removed documents. model_seconds: of one device, by source and judge.
+    folder, if each file of documents has removed documents. model_seconds: of one device, by source and judge;
+    model_seconds_without_only_if: if a judge with `only_if` judged all documents.
     faults: resources that will not suffice. notes: costs that the figures do not include.
     """
 
@@ -122,6 +123,7 @@ class Plan(Record):
     seconds: Estimate
     files_by_folder: dict[str, int] = {}
     model_seconds: dict[str, float] = {}
+    model_seconds_without_only_if: dict[str, float] = {}
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -175,9 +175,9 @@ def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]
 
 
 def cost_of_model(source: SourceSize, judge: str, workers: int) -> Spent:
-    """Return the cost of a source's judge if no document is removed before it, and it judges all documents."""
+    """Return the cost of a source's judge if no document is removed before it."""
     model, shards = source.models[judge], len(source.shards)
-    seconds = model.seconds * source.entering_model + model.loading * min(workers, shards)
+    seconds = model.seconds * model.judged * source.entering_model + model.loading * min(workers, shards)
     return Spent(calls=shards, cpu=seconds, files=2 * shards, requests=8 * shards)
 
 

@@ -97,19 +97,19 @@ def is_controlled(judged: Judged, source: str) -> bool:
 
 
 def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]:
-    """Yield the cost of the additional answers, if `only_if` is true for no document."""
+    """Yield the cost of the answers for documents for which `only_if` is not true."""
     assert isinstance(subject, Judged)
     for source, size in workload.sources.items():
         judge = subject.of(source)
         if judge is None or not judge.is_controlled or judge.name not in size.models:
             continue
-        documents = share_of(judge.control, size.entering_model) * size.entering_model
-        shards = len(size.shards)
+        tried, shards = size.models[judge.name], len(size.shards)
+        documents = share_of(judge.control, size.entering_model) * size.entering_model * (1 - tried.judged)
         yield StageCost(
             name,
             Spent(
                 calls=shards,
-                cpu=size.models[judge.name].seconds * documents,
+                cpu=tried.seconds * documents,
                 files=2 * shards,
                 requests=8 * shards,
             ),

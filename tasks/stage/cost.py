@@ -22,12 +22,17 @@ USUALLY, AT_MOST = (
 
 
 class ModelTrial(NamedTuple):
-    """A trial of a model. seconds: per document. kept: fraction of documents. loading: seconds to load it."""
+    """A trial of a model.
+
+    seconds: per document. kept: fraction of documents. loading: seconds to load it. judged: fraction of documents
+    for which the judge's `only_if` is true.
+    """
 
     documents: int
     seconds: float
     kept: float
     loading: float
+    judged: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from prefect.settings import (
     PREFECT_CLIENT_MAX_RETRIES,
     temporary_settings,
 )
-from prefect_dask import DaskTaskRunner
+from prefect_dask import DaskTaskRunner, PrefectDaskClient
 from prefect_dask.task_runners import PrefectDaskFuture
 
 from zyda_flows.tasks.errors import BadRecipe, LostWorkers, first_line
@@ -58,6 +59,8 @@ class BuildTaskRunner(DaskTaskRunner):
         """
         if not self.is_checked:
             self.check_server()
+        # Each task run is another one, so Dask need not compute a key from the arguments, which have the recipe.
+        self.client.submit = partial(PrefectDaskClient.submit, self.client, pure=False)
         with TagsContext(current_tags=set()), PickledSettings.current():
             return super().submit(*arguments, **options)
 

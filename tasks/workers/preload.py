@@ -8,7 +8,12 @@ import gc
 from contextlib import suppress
 from importlib import import_module
 
-MODULES = ["prefect_dask", "prefect.task_engine", "zyda_flows.tasks.pipeline"]
+MODULES = [
+    "prefect_dask",
+    "prefect.task_engine",
+    "zyda_flows.tasks.pipeline",
+    *("numba.cpython.unicode", "numba.np.arraymath", "numba.typed"),  # imported with the first kernel
+]
 
 gc.disable()
 for name in MODULES:

@@ -20,11 +20,11 @@ BUILD = "build/build"
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    """Return a corpus that takes several seconds to build: 60 MB of text in a dozen files."""
+    """Return a corpus that takes several seconds to build: 20 MB of text in a dozen files."""
     corpus = Corpus(tmp_path_factory.mktemp("slow"))
     for i in range(12):
         texts = {
-            f"l{i}_{j}": " ".join([prose(f"l{j % 40}")] * 5 + [prose(f"own {i} {j}", 60)]) for j in range(400)
+            f"l{i}_{j}": " ".join([prose(f"l{j % 40}")] * 5 + [prose(f"own {i} {j}", 60)]) for j in range(130)
         }
         write_rows(
             corpus.folder / f"in/worst-{i + 2}.arrow", [{"name": n, "text": t} for n, t in texts.items()]
@@ -78,7 +78,7 @@ def watched(stack, slow):
                 pages.append(live.data)
             return client.read_flow_run(run.id).state.is_final()
 
-        wait_for(is_over, every=0.2)
+        wait_for(is_over, every=0.4)
         run = client.read_flow_run(run.id)
         pages.append(artifacts_of(client, run)["build"].data)
     assert run.state.is_completed(), run.state

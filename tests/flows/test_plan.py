@@ -1,5 +1,6 @@
 """Plans compared with the costs of the build, and warnings about too little memory or storage."""
 
+import re
 import shutil
 
 import pyarrow as pa
@@ -168,10 +169,17 @@ def test_largest_sources_are_tried_and_others_are_estimated(corpus, monkeypatch)
 
 def test_model_is_tried_and_its_seconds_are_planned(corpus):
     corpus.recipe["sources"][2] |= {"classify": {"model": str(QUALITY), "keep": ["High"]}}
-    corpus.recipe["sources"][1]["judges"] = [{"name": "deep", "model": str(QUALITY), "keep": "deep_prob > 0"}]
+    only_if = {"only_if": "stars >= 1", "keep": "deep_prob > 0"}
+    corpus.recipe["sources"][1]["judges"] = [{"name": "deep", "model": str(QUALITY), **only_if}]
     plan = planned(corpus.load())
     assert plan.model_seconds.keys() == {"middle, judge deep", "worst, judge quality"}
     assert all(seconds > 0 for seconds in plan.model_seconds.values())
+    (name,) = plan.model_seconds_without_only_if
+    assert plan.model_seconds[name] == pytest.approx(0.8 * plan.model_seconds_without_only_if[name])
+    assert any(
+        re.search(r"middle, judge deep: .* of one device; .* without its `only_if`", s)
+        for s in sentences(plan)
+    )
     worst = next(source for source in plan.sources if source.source == "worst")
     assert 0 <= worst.kept <= 1
     names = [stage.stage for stage in plan.stages]

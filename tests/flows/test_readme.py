@@ -9,7 +9,7 @@ import sys
 from contextlib import chdir
 
 import pytest
-from small_corpus import REPOSITORY, STEPS, TOKENIZER, Corpus, prose, zyda_here
+from small_corpus import REPOSITORY, STEPS, TOKENIZER, Corpus, prose, zyda, zyda_here
 from small_mixtures import mixture_file
 from stand_in_hub import StandInHub
 
@@ -62,6 +62,8 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
         if program == "zyda" and arguments[0] in WITHOUT_SERVER:
             with chdir(folder):
                 return zyda_here(*arguments)
+        if program == "zyda":
+            return zyda(*arguments, cwd=folder, env={**environment, **variables})
         return subprocess.run(
             ["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False,
             env={**environment, **variables},
@@ -115,7 +117,7 @@ PLACEHOLDERS = {
     "MIX": "mixed/mixture",
     "POSITION": "7",
     "NAME": "example.org",
-    "FOLDER": "packages",
+    "FOLDER": "demo",  # as in the README: the second run has nothing to do
     "FILES-OR-URLS": "in",
     "0.001": "0.5",  # of a dozen documents
 }

@@ -10,7 +10,7 @@ import sys
 import psutil
 import pytest
 import yaml
-from disturbances import family_of, is_under_way
+from disturbances import family_of
 from patience import HANG, wait_for
 from small_corpus import REPOSITORY, TOKENIZER, build_here, contents, prose
 
@@ -93,27 +93,28 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_build_leaves_no_process_and_is_resumed(larger, undisturbed, terminal, number):
+def test_interrupted_builds_leave_no_processes_and_are_resumed(larger, undisturbed, terminal):
     path, environment = larger.write(), terminal()
-    process = start_program(BUILD, path, env=environment)
-    wait_for(lambda: is_under_way(larger), process)
-    processes = family_of(process)
-    assert len(processes) > 3
-    process.send_signal(number)
-    output, errors = process.communicate(timeout=HANG)
-    assert process.returncode == -number
-    _, alive = psutil.wait_procs(processes, HANG)
-    assert alive == []
-    if number == signal.SIGINT:
-        assert output == "interrupted\n"
-        assert "zyda: interrupted; finished work is kept" in errors
+    folder = load_recipe(path).folder
+    for number in (signal.SIGKILL, signal.SIGINT):
+        before = len(folder.files("work/ingest"))
+        process = start_program(BUILD, path, env=environment)
+        wait_for(lambda before=before: len(folder.files("work/ingest")) > before, process)
+        processes = family_of(process)
+        assert len(processes) > 3
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=HANG)
+        assert process.returncode == -number
+        _, alive = psutil.wait_procs(processes, HANG)
+        assert alive == []
+        if number == signal.SIGINT:
+            assert output == "interrupted\n"
+            assert "zyda: interrupted; finished work is kept" in errors
     resumed = start_program(BUILD, path, env=environment)
     output, errors = resumed.communicate(timeout=HANG)
     assert resumed.returncode == 0, errors
-    recipe = load_recipe(path)
-    assert output == f"{recipe.folder.url}/published\n"
-    assert contents(recipe) == undisturbed
+    assert output == f"{folder.url}/published\n"
+    assert contents(load_recipe(path)) == undisturbed
 
 
 def test_killed_build_process_raises_a_short_error(corpus, terminal, monkeypatch):
