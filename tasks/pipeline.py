@@ -23,6 +23,7 @@ from zyda_flows.tasks.documents.deny import deny
 from zyda_flows.tasks.documents.rules import rules
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.ingest.ingest import ingest
+from zyda_flows.tasks.labels.agreement import agreement
 from zyda_flows.tasks.labels.buckets import bucket, buckets, keep_bucket
 from zyda_flows.tasks.labels.join import join
 from zyda_flows.tasks.passages.cuts import cuts
@@ -65,6 +66,8 @@ class PipelineCheck(NamedTuple):
 
 LOSSES = PipelineCheck(check_losses, enabled=lambda recipe: recipe.has_max_loss)
 
+CLUSTERING = (matches, against, minhash, edges, clusters, decisions, own_clusters)
+
 PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     ingest,
     deny,
@@ -74,7 +77,7 @@ PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     join,
     EachJudge("ingest", (classify, control, keep_judged)),
     EachRound(
-        (matches, against, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit)
+        (*CLUSTERING, overlap, agreement, removals, audit),
     ),
     LOSSES,
     EachJudge("after_dedup", (classify, control, keep_judged)),

@@ -7,6 +7,7 @@ from jinja2 import Environment
 
 from zyda_flows.flows.reporting import audit_plots, cluster_plots, plots
 from zyda_flows.flows.reporting.report_about import ABOUT
+from zyda_flows.flows.reporting.report_agreement import agreements
 from zyda_flows.flows.reporting.report_comparison import comparison
 from zyda_flows.flows.reporting.report_head import head, recipe_text
 from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, count
@@ -201,7 +202,7 @@ def judges(findings: Findings) -> Iterator[Section]:
 
 # A chapter yields no section if the corpus has nothing to show in it.
 CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
-    tokens, comparison, composition, lengths, rules, rounds, passages, judges, labels, taken,
+    tokens, comparison, composition, lengths, rules, rounds, passages, judges, labels, agreements, taken,
 )  # fmt: skip
 
 

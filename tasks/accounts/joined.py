@@ -10,8 +10,8 @@ class JoinAccount(Record):
     """The counts of a join.
 
     number: of the join in the list of its source, from 0. columns: the types of the columns that were taken, by
-    name. documents: that entered. matched: of them, the documents with labels. matched_often: of them, those with
-    several labels. rows: of the labels. unused: of them, the rows without a document.
+    name. documents: that entered. matched: of them, the documents with labels. matched_often: of them, with several
+    labels. rows: of the labels. unused: of them, the rows without a document.
     """
 
     source: str

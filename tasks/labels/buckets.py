@@ -21,7 +21,7 @@ from zyda_flows.tasks.labels.scores import (
     ScoresOfShard,
     percentiles_of,
     score_keys,
-    score_of_key,
+    scores_of_keys,
 )
 from zyda_flows.tasks.quality.conditions import Condition
 from zyda_flows.tasks.quality.document_filter import DocumentFilter, remaining_documents, run_filter
@@ -127,7 +127,7 @@ def percentiles_account(source: str | None, column: str, found: Percentiles) -> 
     return ScorePercentiles(
         source=source,
         column=column,
-        percentiles=tuple(map(score_of_key, found.keys)),
+        percentiles=tuple(scores_of_keys(np.array(found.keys, np.uint64)).tolist()),
         weight=found.weight,
         documents=found.documents,
         without_score=found.without,

@@ -47,11 +47,9 @@ def keys_of_scores(scores: pa.ChunkedArray) -> Ids:
     return np.where(np.isfinite(numbers), keys, NO_SCORE)
 
 
-def score_of_key(key: int) -> float:
-    """Return the score with a key."""
-    bits = np.uint64(key)
-    bits = bits ^ SIGN if bits & SIGN else ~bits
-    return float(np.array([bits], np.uint64).view(np.float64)[0])
+def scores_of_keys(keys: Ids) -> NDArray[np.float64]:
+    """Return the scores with these keys: (n,) to (n,)."""
+    return np.where(keys & SIGN, keys ^ SIGN, ~keys).view(np.float64)
 
 
 def added_up(tables: Iterable[pa.Table]) -> pa.Table:

@@ -1,12 +1,14 @@
 """Compute the contents of the report from a published corpus and the records of its builds."""
 
 from collections import Counter
+from collections.abc import Iterator
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zyda_flows.tasks.accounts.agreed import AGREEMENT, agreement_of
 from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, CountsBySource, accounts_of
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
@@ -18,7 +20,7 @@ from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.lookup.cluster_stats import ClusterSummary, cluster_stats
 from zyda_flows.tasks.lookup.document_passages import text_before_cut
-from zyda_flows.tasks.lookup.document_reader import DocumentReader
+from zyda_flows.tasks.lookup.document_reader import DocumentPlace, DocumentReader
 from zyda_flows.tasks.lookup.passage_stats import ListedPassage, passage_stats
 from zyda_flows.tasks.lookup.report_findings import (
     LENGTH_BINS,
@@ -27,6 +29,7 @@ from zyda_flows.tasks.lookup.report_findings import (
     PassageFindings,
     RoundFindings,
     RuleFindings,
+    ShownAgreement,
     ShownCluster,
     ShownPassage,
 )
@@ -114,7 +117,19 @@ def round_findings(dedup_round: Round, reader: DocumentReader) -> RoundFindings:
     )
     largest = [shown_cluster(reader, cluster) for cluster in stats.largest] if stats else []
     audit, overlap = audit_findings(dedup_round, reader.corpus), overlap_of(dedup_round, reader.corpus)
-    return RoundFindings(dedup_round.number, dedup_round.dedup, stats, largest, audit, overlap)
+    agreement = tuple(shown_agreements(dedup_round, reader))
+    return RoundFindings(dedup_round.number, dedup_round.dedup, stats, largest, audit, overlap, agreement)
+
+
+def shown_agreements(dedup_round: Round, reader: DocumentReader) -> Iterator[ShownAgreement]:
+    """Yield the agreement of each score, with the texts of the cluster in which it differs most."""
+    table = whole_table(reader.corpus, dedup_round.name_of("agreement"), AGREEMENT.names)
+    for agreement in agreement_of(table):
+        low, high = (
+            reader.place(doc_id) for doc_id in (agreement.widest.low_doc_id, agreement.widest.high_doc_id)
+        )
+        by_size = table.filter(pc.field("column") == agreement.column)
+        yield ShownAgreement(agreement, by_size, low, high, *compared_texts(reader, low, high))
 
 
 def passage_findings(reader: DocumentReader) -> PassageFindings | None:
@@ -146,12 +161,18 @@ def overlap_of(dedup_round: Round, corpus: PublishedCorpus) -> Overlap | None:
 def shown_cluster(reader: DocumentReader, cluster: ClusterSummary) -> ShownCluster:
     """Read the first and the last text of a cluster from their sources; the error instead if one is missing."""
     first, last = reader.place(cluster.cluster_id), reader.place(cluster.last_id)
+    return ShownCluster(cluster, first, last, *compared_texts(reader, first, last))
+
+
+def compared_texts(
+    reader: DocumentReader, first: DocumentPlace, last: DocumentPlace
+) -> tuple[str, tuple[str, ...]]:
+    """Return the beginning of the first text and the differences of the last; or the error."""
     try:
         text, other = reader.text(first.doc_id), reader.text(last.doc_id)
     except ZydaError as error:
-        return ShownCluster(cluster, first, last, f"({error})")
-    lines = diff(text, other, most=DIFF_LINES)[2:] or ("(no difference)",)
-    return ShownCluster(cluster, first, last, text[:BEGINNING], lines)
+        return f"({error})", ()
+    return text[:BEGINNING], diff(text, other, most=DIFF_LINES)[2:] or ("(no difference)",)
 
 
 def count_documents(findings: Findings, corpus: PublishedCorpus, source: str, dedup_round: Round) -> None:

@@ -4,8 +4,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.accounts.agreed import ScoreAgreement
 from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.components import CountsBySource
 from zyda_flows.tasks.accounts.ledger import Ledger
@@ -83,6 +85,22 @@ class PassageFindings:
 
 
 @dataclass(frozen=True)
+class ShownAgreement:
+    """The agreement of a score, by size of clusters, AGREEMENT, with the texts of the widest cluster.
+
+    low, high: the documents with the lowest and the highest score. beginning: of the first text. lines: the
+    differences of the other.
+    """
+
+    agreement: ScoreAgreement
+    by_size: pa.Table
+    low: DocumentPlace
+    high: DocumentPlace
+    beginning: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RoundFindings:
     """The results of a round of deduplication. clusters, audit, overlap: None if they are not published."""
 
@@ -92,6 +110,7 @@ class RoundFindings:
     largest: list[ShownCluster]
     audit: AuditFindings | None
     overlap: Overlap | None
+    agreement: tuple[ShownAgreement, ...] = ()
 
 
 @dataclass

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from zyda_flows.tasks.accounts.agreed import ScoreAgreement, agreement_of
 from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.bucketed import ScorePercentiles
 from zyda_flows.tasks.accounts.components import COUNTED_BY, CountsBySource, of_category
@@ -136,6 +137,12 @@ class BuiltCorpus:
             table = read_table(self.recipe.folder, self.load(receipt).artifacts[0])
             if overlap := Overlap.of_table(table):
                 yield dedup_round.number if self.recipe.rounds[1:] else 0, overlap
+
+    @property
+    def agreements(self) -> Iterator[ScoreAgreement]:
+        """The agreement of scores within the clusters of each round."""
+        for _, receipt in self.rounds_with("agreement"):
+            yield from agreement_of(read_table(self.recipe.folder, self.load(receipt).artifacts[0]))
 
     @property
     def evaluation_sets(self) -> pa.Table | None:

@@ -57,7 +57,12 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         special_tokens=special_lines(manifest),
         skipped=skipped_lines(manifest),
         certificate=certificate(recipe, manifest, built.evaluation_sets),
-        audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
+        audit="\n\n".join(
+            [
+                *(headline.sentence() for headline in manifest.audits.values()),
+                *(each.sentence for each in built.agreements),
+            ]
+        ),
         overlaps="".join(overlap_tables(number, overlap) for number, overlap in built.overlaps),
         components=components_as_markdown(counted_by["components"]),
         licenses=licenses_as_markdown(counted_by["licenses"]),

@@ -49,6 +49,8 @@ passages; with `removed` the removed documents.
   similarities.
 - `overlap/*.parquet`: the documents of each source that are removed if the source is deduplicated alone (`own`) or
   with all other sources (`global`), and the removed documents, by the source of the kept document.
+- `agreement/*.parquet`: how much the scores of the documents of a cluster differ, by the size of clusters, with the
+  cluster in which they differ most, if scores were compared.
 - `bands/*/*.parquet`: the MinHash band keys of all documents, sorted, for finding near-duplicates of them;
   `manifest.json` has their parameters.
 - `contamination/*.parquet`: the evaluation sets of decontamination, if there are any.

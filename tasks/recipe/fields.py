@@ -26,6 +26,7 @@ from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.recipe.values import (
     Duration,
     Flag,
+    Names,
     Number,
     OneOrMore,
     SpecialAs,
@@ -119,6 +120,12 @@ class Recipe(Strict):
         None,
         description="Buckets of the documents by the percentiles of scores, after all filters; a column of all "
         "sources.",
+    )
+    agreement: Names = Field(
+        (),
+        max_length=16,
+        description="Columns of numbers, of sources and joins, of which the agreement within clusters of "
+        "near-duplicates is measured, as of the scores of judges with `at: ingest`.",
     )
     on_bad_rows: OnBadRows = Field(
         "fail",

@@ -37,7 +37,7 @@ RESERVED_NAMES = {
     10))), "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
     "cleaned.parquet", "skipped.parquet", "special_tokens.parquet", "judges.parquet", "components.parquet",
     "licenses.parquet", "languages.parquet", "buckets.parquet", "contamination", "passages", "default",
-    *(f"overlap{n}" for n in ("", *range(2, 10))),
+    *(f"{name}{n}" for name in ("overlap", "agreement") for n in ("", *range(2, 10))),
 }  # fmt: skip
 WITH_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[AnyStep])

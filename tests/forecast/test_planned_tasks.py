@@ -125,8 +125,8 @@ def test_planned_tasks_of_every_stage_equal_the_executed_tasks(tasks):
     }
     assert wrong == {}
     run_once = {name.rstrip("2").removesuffix("_deep") for name, calls in run.items() if calls}
-    others = {"matches", "against", "join", "buckets", "bucket", "keep_bucket"}
-    assert {*pipeline.names()} - run_once == others, "which need other corpora, or buckets"
+    others = {"matches", "against", "join", "agreement", "buckets", "bucket", "keep_bucket"}
+    assert {*pipeline.names()} - run_once == others, "which need other corpora, scores or buckets"
 
 
 def test_planned_files_are_the_published_files_if_none_is_empty(tasks):

@@ -12,7 +12,7 @@ from small_corpus import Corpus, build_here, contents, prose, table_of, write_ro
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
 from zyda_flows.tasks.labels import scores
-from zyda_flows.tasks.labels.scores import Percentiles, keys_of_scores, percentiles_of, score_of_key
+from zyda_flows.tasks.labels.scores import Percentiles, keys_of_scores, percentiles_of, scores_of_keys
 from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_table
@@ -132,6 +132,18 @@ def test_buckets_have_accounts_folders_and_a_condition(rated):
     assert "Buckets, the lowest scores first:" in card
 
 
+def test_documents_removed_before_the_buckets_have_none(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load(name="small", bucket={"of": ["stars"], "count": 3, "keep": "bucket >= 1"})
+    ledger = build_here(recipe)
+    counted = pq.read_table(f"{recipe.folder.url}/published/buckets.parquet").to_pylist()
+    entered = sum(ledger.of("bucket", source.name).documents for source in recipe.sources)
+    assert ledger.removed("removals").documents
+    assert ledger.removed("filter").documents
+    assert sum(row["documents"] for row in counted) == entered
+    assert {row["stage"] for row in counted} == {None, "keep_bucket"}
+
+
 def test_files_and_shards_do_not_change_the_buckets(rated, tmp_path):
     recipe = with_bucket(rated, "once", of=["a", "b"])
     build_here(recipe)
@@ -243,7 +255,7 @@ def test_percentiles_of_any_scores_are_those_of_numpy(tmp_path_factory, shards, 
     finite = [(value, weight) for value, weight in rows if value is not None and np.isfinite(value)]
     assert isinstance(found, Percentiles)
     assert (found.documents, found.without) == (len(finite), len(rows) - len(finite))
-    percentiles = [score_of_key(key) for key in found.keys]
+    percentiles = scores_of_keys(np.array(found.keys, np.uint64)).tolist()
     if not finite:
         assert not percentiles
         return
