@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.planning.try_rules import Example, RuleCount, RuleTrial
     from zyda_flows.tasks.recipe.fields import Recipe
 
-EXAMPLES = ("zyda try recipe.yaml --documents 5000", "zyda try recipe.yaml --agreement 0.98")
+EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
 WIDTH = 200
 SAMPLE_NOTE = (
