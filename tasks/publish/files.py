@@ -221,14 +221,18 @@ def set_aside_of(facts: IngestFacts, later_manifests: Sequence[Manifest]) -> tup
 
 
 def check_components(counted: pa.Table, trail: Trail) -> None:
-    """Raise NotConserved if the counts by category do not sum to the ingested and the kept documents."""
+    """Raise NotConserved if the counts by category do not sum to the ingested and the kept documents.
+
+    Buckets have the documents that the filters kept.
+    """
     cut = total(receipt.cut for receipt in trail.receipts)
+    bucketed = [receipt.out for receipt in trail.receipts if receipt.stage == "bucket"]
     for category in filter(counted.column(CATEGORY.name).unique().to_pylist().__contains__, COUNTED_BY):
         ends = of_category(counted, category)
         everything, kept = total_of(ends), total_of(ends.filter(pc.field("stage").is_null()))
-        if everything + cut != trail.receipts[0].out or kept != trail.remaining:
+        entered = bucketed[0] if category == "buckets" else trail.receipts[0].out
+        if everything + cut != entered or kept != trail.remaining:
             raise NotConserved(
                 f"source {trail.source}: its {category} have {everything.documents:,} documents, of which "
-                f"{kept.documents:,} are kept; expected {trail.receipts[0].out.documents:,} and "
-                f"{trail.remaining.documents:,}"
+                f"{kept.documents:,} are kept; expected {entered.documents:,} and {trail.remaining.documents:,}"
             )

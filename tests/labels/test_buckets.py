@@ -132,6 +132,18 @@ def test_buckets_have_accounts_folders_and_a_condition(rated):
     assert "Buckets, the lowest scores first:" in card
 
 
+def test_documents_removed_before_the_buckets_have_none(tmp_path):
+    corpus = Corpus(tmp_path)
+    recipe = corpus.load(name="small", bucket={"of": ["stars"], "count": 3, "keep": "bucket >= 1"})
+    ledger = build_here(recipe)
+    counted = pq.read_table(f"{recipe.folder.url}/published/buckets.parquet").to_pylist()
+    entered = sum(ledger.of("bucket", source.name).documents for source in recipe.sources)
+    assert ledger.removed("removals").documents
+    assert ledger.removed("filter").documents
+    assert sum(row["documents"] for row in counted) == entered
+    assert {row["stage"] for row in counted} == {None, "keep_bucket"}
+
+
 def test_files_and_shards_do_not_change_the_buckets(rated, tmp_path):
     recipe = with_bucket(rated, "once", of=["a", "b"])
     build_here(recipe)
