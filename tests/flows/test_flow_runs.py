@@ -1,6 +1,7 @@
 """The build flow with a real Prefect server and Dask cluster, killed workers and interrupted builds."""
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -43,7 +44,8 @@ from zyda_flows.tasks.errors import Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
-STAGES = tuple(name.replace("keep", "keep_deep") for name in pipeline.names())
+OF_JUDGE = {"keep": "keep_deep", "control": "control_deep"}  # stages that the judge `deep` has
+STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names())
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +71,11 @@ def judged_inputs(tmp_path_factory, compiled):
     denied.write_text('{"column": "name", "value": "last_alone"}')
     corpus.recipe["deny"] = str(denied)
     corpus.recipe["passages"] = [{"length": 20}]
+    labels = corpus.folder / "labels.jsonl"
+    labels.write_text(json.dumps({"sha256": hashlib.sha256(b"").hexdigest(), "grade": 3}))
+    corpus.recipe["sources"][-1]["join"] = [{"from": str(labels), "on": "sha256", "take": ["grade"]}]
+    corpus.recipe["bucket"] = {"of": ["stars"], "count": 4, "keep": "bucket < 4"}
+    corpus.recipe["agreement"] = ["stars"]
     questions = corpus.folder / "set.jsonl"
     questions.write_text(json.dumps({"question": prose("asked", 12), "answer": prose("answered", 3)}))
     corpus.recipe["documents"] = [
@@ -117,8 +124,14 @@ def test_flow_equals_a_build_without_prefect_and_the_second_run_is_cached(judged
     steps = pipeline.visible_steps(recipe)
     expected = {f"{step.name} {source}" for step in steps for source in step.sources}
     expected |= {step.name for step in steps if not step.sources}
-    assert {"classify_deep worst", "keep_deep worst", "classify worst", "filter worst"} == {
-        name for name in expected if name.startswith(("classify", "keep", "filter"))
+    assert {
+        "classify_deep worst",
+        "control_deep worst",
+        "keep_deep worst",
+        "classify worst",
+        "filter worst",
+    } == {
+        name for name in expected if name.startswith(("classify", "control", "keep_deep", "filter"))
     }  # sources without a model or filter have no task
     expected |= {"other corpora", "corpus", "note", "accounts", "report"}
     states = task_states(len(expected))  # the server receives states with a delay
