@@ -4,10 +4,32 @@ import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from zyda_flows.tasks.errors import one_line
 
 FILES = ["*.json", "*.safetensors", "*.model", "*.txt"]
+HEAD_CONFIG, HEAD_WEIGHTS = "head.json", "head.safetensors"
 WEIGHTS, PICKLED = "model.safetensors", ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+
+
+class HeadConfig(BaseModel):
+    """The file HEAD_CONFIG: how an embedding is computed, and the labels of the head's outputs.
+
+    pooling: the embedding is the mean of all positions, or the first position (`cls`). normalize: to the length 1.
+    activation: between the layers of the head. labels: none for a head with one output, which is a score.
+    multi_label: whether each label has a probability of its own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    pooling: Literal["mean", "cls"] = "mean"
+    normalize: bool = False
+    activation: Literal["relu", "gelu", "tanh"] = "relu"
+    labels: tuple[str, ...] = ()
+    multi_label: bool = False
 
 
 class Fault(ValueError):
@@ -15,8 +37,24 @@ class Fault(ValueError):
 
 
 def load_config(folder: Path) -> dict[str, Any]:
+    """Return the configuration of a model; its labels are those of HEAD_CONFIG, if the folder has a head."""
     config: dict[str, Any] = json.loads((folder / "config.json").read_text())
+    if (folder / HEAD_CONFIG).is_file():
+        head = load_head(folder / HEAD_CONFIG)
+        labels = {str(number): label for number, label in enumerate(head.labels)}
+        kind = "multi_label_classification" if head.multi_label else None
+        config |= {"head": head, "id2label": labels, "num_labels": len(labels), "problem_type": kind}
     return config
+
+
+def load_head(path: Path) -> HeadConfig:
+    """Read HEAD_CONFIG. Raises Fault."""
+    try:
+        return HeadConfig.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise Fault(f"{HEAD_CONFIG}: {f'{place}: ' if place else ''}{one_line(first['msg'])}") from error
 
 
 @lru_cache(maxsize=16)
@@ -55,6 +93,8 @@ def fault_of(folder: Path, config: dict[str, Any]) -> str | None:
         pickled = [path.name for pattern in PICKLED for path in sorted(folder.glob(pattern))]
         why = f" ({pickled[0]} may hold code, so it is not read)" if pickled else ""
         return f"it has no {WEIGHTS}{why}; save it as one file of safetensors"
+    if (folder / HEAD_CONFIG).is_file() != (folder / HEAD_WEIGHTS).is_file():
+        return f"it has only one of {HEAD_CONFIG} and {HEAD_WEIGHTS}; a head on embeddings needs both"
     if config.get("problem_type") == "regression" and labels_of(config):
         return (
             f"it has {len(labels_of(config))} outputs that are scores (problem_type regression), expected one"

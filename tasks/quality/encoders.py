@@ -1,8 +1,9 @@
 """Encoders with a head, as transformers saves them: config.json, model.safetensors, a tokenizer.
 
-Two kinds are supported. A model whose config.json names a `base_model`, such as nvidia/quality-classifier-deberta,
-has a linear head on the first position. Other models are sequence classifiers of transformers, such as
-HuggingFaceFW/fineweb-edu-classifier, which has one output, a score.
+Three kinds are supported. A model whose config.json names a `base_model`, such as
+nvidia/quality-classifier-deberta, has a linear head on the first position. An encoder of sentences with head.json
+and head.safetensors beside it has a head of linear layers on its embedding. Other models are sequence classifiers
+of transformers, such as HuggingFaceFW/fineweb-edu-classifier, which has one output, a score.
 
 This module is a form of `tasks.quality.forms`. It does not import torch: `tasks.quality.torch_models` runs models.
 """

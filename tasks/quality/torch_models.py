@@ -21,7 +21,12 @@ from transformers.utils import logging
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.quality.batches import batches
 from zyda_flows.tasks.quality.encoder_files import WEIGHTS, is_multi_label, labels_of, load_config
-from zyda_flows.tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
+from zyda_flows.tasks.quality.torch_networks import (
+    EmbeddingHead,
+    HeadOnFirst,
+    SequenceClassifier,
+    tokenizer_of,
+)
 from zyda_flows.tasks.stage.progress import REPORT_SHARD_FRACTION
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # larger batches on a CPU exceed its cache
@@ -60,6 +65,8 @@ class Classifier:
         if "base_model" in config:
             self.network = HeadOnFirst(folder)
             self.network.load_state_dict(load_file(folder / WEIGHTS))
+        elif "head" in config:
+            self.network = EmbeddingHead(folder)
         else:
             self.network = SequenceClassifier(
                 AutoModelForSequenceClassification.from_pretrained(

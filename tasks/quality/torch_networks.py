@@ -8,11 +8,22 @@ from typing import Any
 
 import torch
 from safetensors import safe_open
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
-from zyda_flows.tasks.quality.encoder_files import WEIGHTS, backbone_config, load_config
+from zyda_flows.tasks.quality.encoder_files import (
+    HEAD_WEIGHTS,
+    WEIGHTS,
+    Fault,
+    HeadConfig,
+    backbone_config,
+    load_config,
+)
+
+MOST_LAYERS = 4
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "gelu": nn.GELU, "tanh": nn.Tanh}
 
 
 class HeadOnFirst(nn.Module):
@@ -32,6 +43,81 @@ class HeadOnFirst(nn.Module):
         hidden = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
         logits: Tensor = self.fc(self.dropout(hidden[:, 0]))
         return logits
+
+
+class EmbeddingHead(nn.Module):
+    """An encoder of sentences, whose embedding is the input of a head of one to MOST_LAYERS linear layers.
+
+    The names of the head's weights are those of `torch.nn.Sequential` with an activation between linear layers:
+    `0.weight` and `0.bias`, `2.weight` and so on. Raises Fault if weights are missing or do not fit.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        config = load_config(folder)
+        self.settings: HeadConfig = config["head"]
+        self.model = AutoModel.from_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
+        prefix = f"{self.model.base_model_prefix}."
+        stored = {name.removeprefix(prefix): value for name, value in load_file(folder / WEIGHTS).items()}
+        expected = {
+            name: value.shape for name, value in self.model.state_dict().items() if not is_pooler(name)
+        }
+        unfit = [
+            name for name, shape in expected.items() if name not in stored or stored[name].shape != shape
+        ]
+        if unfit:
+            raise Fault(
+                f"weights {unfit[0]} in {WEIGHTS} are missing, or of another shape than in config.json"
+            )
+        self.model.load_state_dict({name: stored[name] for name in expected}, strict=False)
+        width, weights = int(self.model.config.hidden_size), load_file(folder / HEAD_WEIGHTS)
+        self.head = head_of(weights, width, max(1, len(self.settings.labels)), self.settings.activation)
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        hidden = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+        if self.settings.pooling == "mean":
+            mask = attention_mask.unsqueeze(-1).to(hidden.dtype)
+            embedding = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
+        else:
+            embedding = hidden[:, 0]
+        if self.settings.normalize:
+            embedding = nn.functional.normalize(embedding, dim=1)
+        logits: Tensor = self.head(embedding)
+        return logits
+
+
+def is_pooler(name: str) -> bool:
+    """Return whether weights are of a layer that is not used, and which not all files have."""
+    return name.startswith("pooler.")
+
+
+def head_of(weights: dict[str, Tensor], width: int, outputs: int, activation: str) -> nn.Sequential:
+    """Return the layers of a head with these weights. width: of the embedding. outputs: of the last layer.
+
+    Raises Fault.
+    """
+    number = len(weights) // 2
+    expected = {f"{2 * layer}.{kind}" for layer in range(number) for kind in ("weight", "bias")}
+    if not 0 < number <= MOST_LAYERS or weights.keys() != expected:
+        raise Fault(
+            f"{HEAD_WEIGHTS}: expected 0.weight, 0.bias, 2.weight and so on for at most {MOST_LAYERS} layers, "
+            f"got {', '.join(sorted(weights)[:8]) or 'no weights'}"
+        )
+    layers = list[nn.Module]()
+    for layer in range(number):
+        weight, bias = weights[f"{2 * layer}.weight"], weights[f"{2 * layer}.bias"]
+        rows = outputs if layer == number - 1 else len(bias)
+        if list(weight.shape) != [rows, width] or list(bias.shape) != [rows]:
+            raise Fault(
+                f"{HEAD_WEIGHTS}: {2 * layer}.weight: expected the shape [{rows}, {width}] and as many biases, "
+                f"got {list(weight.shape)} and {list(bias.shape)}"
+            )
+        layers += [ACTIVATIONS[activation]()] if layer else []
+        layers.append(nn.Linear(width, rows))
+        width = rows
+    head = nn.Sequential(*layers)
+    head.load_state_dict(weights)
+    return head
 
 
 class SequenceClassifier(nn.Module):
@@ -54,6 +140,9 @@ def check_model(folder: Path) -> None:
     """Raise ValueError if the names and shapes of a model's weights are not those of its configuration."""
     logging.disable_progress_bar()
     tokenizer_of(folder)
+    if "head" in load_config(folder):
+        EmbeddingHead(folder)
+        return
     with torch.device("meta"):  # shapes without memory for the weights
         if "base_model" in load_config(folder):
             network: nn.Module = HeadOnFirst(folder)
