@@ -59,7 +59,7 @@ def judged_inputs(tmp_path_factory, compiled):
         "model": str(QUALITY),
         "max_tokens": 64,
         "only_if": "stars < 4",
-        "keep": "stars < 4",
+        "keep": "deep_pred <> 'Low' OR stars = 3",
     }
     corpus.recipe["sources"][-1]["judges"] = [deep]
     corpus.recipe["sources"][-1]["classify"] = {
@@ -259,6 +259,8 @@ def is_forked(parent):
 
 
 def has_begun(folder, stage):
+    if stage == "control_deep":  # its answers are beside the answers for other documents
+        return any("/control-" in path for path in folder.files("work/classify"))
     return bool(folder.files(f"work/{stage}")) if stage != "published" else folder.exists("published")
 
 
