@@ -82,7 +82,10 @@ class JoinOfSource:
     def types(self) -> list[FileTypes]:
         """The types, rows and bytes of each file of labels."""
         return self.run_jobs(
-            [TypesOfFile(self.folder, None, file, self.columns, self.source.name) for file in self.files]
+            [
+                TypesOfFile(self.folder, self.source.name, file, self.columns, self.source.name)
+                for file in self.files
+            ]
         )
 
     @cached_property
@@ -137,7 +140,8 @@ class JoinOfSource:
     def label_jobs(self) -> list[LabelsOfFile]:
         return [
             LabelsOfFile(
-                folder=self.folder, source=None, naming=self.naming, part=number, file=file, columns=self.columns,
+                folder=self.folder, source=self.source.name, naming=self.naming, part=number, file=file,
+                columns=self.columns,
                 many=self.join.many, table_schema=self.taken, reader=self.source.name,
             )
             for number, file in enumerate(self.files)

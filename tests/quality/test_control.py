@@ -11,6 +11,7 @@ from small_corpus import build_here, contents, table_of
 from zyda_flows.tasks.accounts.intervals import wilson
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.lookup.verify_and_clean import strangers_in
 from zyda_flows.tasks.quality import control
 from zyda_flows.tasks.quality.classify import AnswersForShard
 from zyda_flows.tasks.quality.keep_alone import alone
@@ -103,6 +104,7 @@ def test_published_documents_are_equal_with_and_without_a_sample(cascade):
     ]
     assert files[0] == files[1]
     assert len(files[0]) > len(rows)
+    assert strangers_in(sampled) == []
 
 
 def test_only_documents_of_the_sample_are_judged_in_addition(cascade, monkeypatch):

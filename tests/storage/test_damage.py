@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from damages import DAMAGES, change, flip, with_model
+from damages import DAMAGES, UNUSED, change, flip, with_model
 from small_corpus import (
     Corpus,
     build_here,
@@ -27,7 +27,11 @@ from zyda_flows.tasks.storage.records import unseal
 from zyda_flows.tasks.storage.tables import read_table, tables_of
 
 pytestmark = pytest.mark.early(5)
-STAGES = tuple(name for name in pipeline.names() if name not in {"rules", "matches", "against", "keep"})
+STAGES = tuple(
+    name
+    for name in pipeline.names()
+    if name not in {"rules", "matches", "against", "control", "keep", *UNUSED}
+)
 FLIPS_OF_A_STAGE = 34  # 306 in all
 
 
