@@ -4,7 +4,7 @@ Rows out: `doc_id` and the columns that the joins take, of the documents with la
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -61,7 +61,7 @@ DOC_ID = pa.field("doc_id", pa.uint64())
 
 @dataclass(frozen=True)
 class JoinOfSource:
-    """A join of a source. ingested: the columns of its shards."""
+    """A join of a source. ingested: the columns of its shards. types: of each file of labels."""
 
     folder: Folder
     source: Source
@@ -69,6 +69,7 @@ class JoinOfSource:
     labels: PlannedLabels
     histories: Sequence[ShardHistory]
     ingested: pa.Schema
+    types: tuple[FileTypes, ...] = ()
 
     @cached_property
     def files(self) -> tuple[InputFile, ...]:
@@ -78,12 +79,16 @@ class JoinOfSource:
     def columns(self) -> LabelColumns:
         return label_columns(self.join, is_hashed=self.labels.is_hashed)
 
-    @cached_property
-    def types(self) -> list[FileTypes]:
-        """The types, rows and bytes of each file of labels."""
-        return self.run_jobs(
-            [TypesOfFile(self.folder, None, file, self.columns, self.source.name) for file in self.files]
+    def typed(self) -> "JoinOfSource":
+        """Return the join with the types of its files."""
+        # Not a cached property: its lock would stop other sources while this source waits for its jobs.
+        types = self.run_jobs(
+            [
+                TypesOfFile(self.folder, self.source.name, file, self.columns, self.source.name)
+                for file in self.files
+            ]
         )
+        return replace(self, types=tuple(types))
 
     @cached_property
     def taken(self) -> pa.Schema:
@@ -137,7 +142,8 @@ class JoinOfSource:
     def label_jobs(self) -> list[LabelsOfFile]:
         return [
             LabelsOfFile(
-                folder=self.folder, source=None, naming=self.naming, part=number, file=file, columns=self.columns,
+                folder=self.folder, source=self.source.name, naming=self.naming, part=number, file=file,
+                columns=self.columns,
                 many=self.join.many, table_schema=self.taken, reader=self.source.name,
             )
             for number, file in enumerate(self.files)
@@ -208,7 +214,9 @@ def join(recipe: Recipe, trail: Trail, sources: Sequence[SourcePlan]) -> Manifes
     folder, source = recipe.folder, recipe.source(trail.source)
     histories, ingested = load_histories(folder, trail), read_ingest_facts(folder, trail).columns
     planned = zip(source.joins, plan_of(trail, sources).labels, strict=True)
-    joins = [JoinOfSource(folder, source, each, labels, histories, ingested) for each, labels in planned]
+    joins = [
+        JoinOfSource(folder, source, each, labels, histories, ingested).typed() for each, labels in planned
+    ]
     joined, accounts = zip(*(each.run() for each in joins), strict=True)
     fields = [field for each in joins for field in each.fields]
     taken = tuple(tuple(field.name for field in each.fields) for each in joins)

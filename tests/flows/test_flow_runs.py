@@ -1,6 +1,7 @@
 """The build flow with a real Prefect server and Dask cluster, killed workers and interrupted builds."""
 
 import contextlib
+import hashlib
 import json
 import os
 import random
@@ -14,7 +15,6 @@ import dask
 import psutil
 import pytest
 from clusters import small_cluster
-from damages import UNUSED
 from disturbances import start_build, task_runs_of, using
 from patience import wait_for
 from prefect import flow
@@ -44,7 +44,8 @@ from zyda_flows.tasks.errors import Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
-STAGES = tuple(name.replace("keep", "keep_deep") for name in pipeline.names() if name not in UNUSED)
+OF_JUDGE = {"keep": "keep_deep", "control": "control_deep"}  # stages that the judge `deep` has
+STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names())
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def judged_inputs(tmp_path_factory, compiled):
         "model": str(QUALITY),
         "max_tokens": 64,
         "only_if": "stars < 4",
-        "keep": "stars < 4 AND deep_prob > 0",
+        "keep": "deep_pred <> 'Low' OR stars = 3",
     }
     corpus.recipe["sources"][-1]["judges"] = [deep]
     corpus.recipe["sources"][-1]["classify"] = {
@@ -70,6 +71,11 @@ def judged_inputs(tmp_path_factory, compiled):
     denied.write_text('{"column": "name", "value": "last_alone"}')
     corpus.recipe["deny"] = str(denied)
     corpus.recipe["passages"] = [{"length": 20}]
+    labels = corpus.folder / "labels.jsonl"
+    labels.write_text(json.dumps({"sha256": hashlib.sha256(b"").hexdigest(), "grade": 3}))
+    corpus.recipe["sources"][-1]["join"] = [{"from": str(labels), "on": "sha256", "take": ["grade"]}]
+    corpus.recipe["bucket"] = {"of": ["stars"], "count": 4, "keep": "bucket < 4"}
+    corpus.recipe["agreement"] = ["stars"]
     questions = corpus.folder / "set.jsonl"
     questions.write_text(json.dumps({"question": prose("asked", 12), "answer": prose("answered", 3)}))
     corpus.recipe["documents"] = [
@@ -118,8 +124,14 @@ def test_flow_equals_a_build_without_prefect_and_the_second_run_is_cached(judged
     steps = pipeline.visible_steps(recipe)
     expected = {f"{step.name} {source}" for step in steps for source in step.sources}
     expected |= {step.name for step in steps if not step.sources}
-    assert {"classify_deep worst", "keep_deep worst", "classify worst", "filter worst"} == {
-        name for name in expected if name.startswith(("classify", "keep", "filter"))
+    assert {
+        "classify_deep worst",
+        "control_deep worst",
+        "keep_deep worst",
+        "classify worst",
+        "filter worst",
+    } == {
+        name for name in expected if name.startswith(("classify", "control", "keep_deep", "filter"))
     }  # sources without a model or filter have no task
     expected |= {"other corpora", "corpus", "note", "accounts", "report"}
     states = task_states(len(expected))  # the server receives states with a delay
@@ -247,6 +259,8 @@ def is_forked(parent):
 
 
 def has_begun(folder, stage):
+    if stage == "control_deep":  # its answers are beside the answers for other documents
+        return any("/control-" in path for path in folder.files("work/classify"))
     return bool(folder.files(f"work/{stage}")) if stage != "published" else folder.exists("published")
 
 
@@ -256,11 +270,8 @@ def test_build_with_a_killed_worker_in_each_stage_equals_an_undisturbed_build(
     recipe = judged.load()
     process = start_build(judged.write(), using(server))
     waiting = [
-        # `decisions` has a single file and takes almost no time; the files of `control` are those of `classify`.
-        stage
-        for stage in STAGES
-        if stage not in {"decisions", "control"}
-    ]
+        stage for stage in STAGES if stage != "decisions"
+    ]  # has a single file and takes almost no time
     while process.poll() is None:
         if waiting and has_begun(recipe.folder, waiting[0]):
             for worker in workers_of(process)[:1]:

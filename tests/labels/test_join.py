@@ -5,6 +5,8 @@ import hashlib
 import json
 import random
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +17,10 @@ from small_corpus import Corpus, build_here, contents, prose, table_of, write_ro
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
 from zyda_flows.tasks.labels import join_jobs, label_jobs
+from zyda_flows.tasks.labels.join import JoinOfSource
+from zyda_flows.tasks.labels.label_tables import find_labels
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.planning.prepare import planned_labels
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.stage.jobs import Job
 
@@ -322,3 +327,23 @@ def test_key_on_is_read_as_a_text(tmp_path):
     join = "  join: [{from: in/x.parquet, on: id, take: a}]\n"
     corpus.path.write_text(text.replace("sources:\n", f"sources:\n- name: first\n  files: a.parquet\n{join}"))
     assert load_recipe(str(corpus.path)).sources[0].joins[0].on == "id"
+
+
+def test_joins_of_two_sources_run_at_the_same_time(pages, monkeypatch):
+    """A lock that a join holds while it waits for its jobs would stop the workers of a cluster."""
+    write_labels(pages.folder / "in/labels.parquet", [{"id": 1, "a": 2}])
+    recipe = with_join(pages, "together", on="id", take="a")
+    (source,), both = recipe.sources, threading.Barrier(2, timeout=20)
+
+    def run_together(function, jobs, **_):
+        both.wait()
+        return [function(job) for job in jobs]
+
+    monkeypatch.setattr("zyda_flows.tasks.labels.join.fan_out", run_together)
+    (labels,) = planned_labels(recipe.folder, source, [find_labels(source, source.joins[0])])
+    joins = [
+        JoinOfSource(recipe.folder, source, source.joins[0], labels, (), pa.schema([])) for _ in range(2)
+    ]
+    with ThreadPoolExecutor(2) as threads:
+        first, second = threads.map(JoinOfSource.typed, joins)
+    assert first.taken == second.taken == pa.schema([("0", pa.int64())])
