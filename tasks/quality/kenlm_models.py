@@ -115,7 +115,8 @@ class KenlmProcess:
 
     def start(self) -> None:
         memory = limits().kenlm_memory + GROWTH * self.path.stat().st_size
-        command = [sys.executable, "-P", PROGRAM, self.path, str(memory), str(limits().kenlm_seconds)]
+        allowed = [str(memory), str(limits().kenlm_seconds)]
+        command = [sys.executable, "-P", str(PROGRAM), str(self.path), *allowed]
         self.process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)  # noqa: S603
         self.end = finalize(self, end, self.process)
         if (fault := self.read("loaded the file")) is not None:
