@@ -327,10 +327,12 @@ class Limits:
     )
     model_bytes: int = bound(1 << 33, "a model of fastText or KenLM", unit="bytes")
     kenlm_memory: int = bound(
-        1 << 30, "memory of the process of a KenLM model, and four times the size of its file", unit="bytes"
+        1 << 30,
+        "memory of the process of a KenLM model, in addition to four times the size of its file",
+        unit="bytes",
     )
     kenlm_seconds: int = bound(
-        60, "CPU seconds to load a KenLM model or to judge a text, and one for each MiB of the file or text"
+        60, "CPU seconds to load a KenLM model or to judge a text, in addition to one for each MiB of it"
     )
     model_labels: int = bound(1000, "labels of a model, each of which is a column")
     tokenizer_bytes: int = bound(1 << 28, "a tokenizer.json", unit="bytes")
