@@ -1,10 +1,12 @@
 """A model of KenLM judges documents: perplexities equal KenLM's on single texts, and plain Python's from the ARPA file."""
 
+import base64
 import math
 import os
 import re
 import signal
 import sys
+import zlib
 
 import kenlm
 import numpy as np
@@ -34,6 +36,14 @@ TEXTS = [
     "cat " * 5000,
     "the\0cat \u2028 the",
 ]
+
+# What KenLM's `build_binary trie` makes of the ARPA file, compressed.
+BINARY = (
+    "c-qU&O)OBz$yLZGDJihh*U!#KO-##7%}LQq&d=3P&QD2INXswEO)OC;OD!tS%+FIW<zhg9274f}pAks>2Lg}?BUFYNOdhajf"
+    "{KAK8&r-3N;4su#0sSg>J;}{wv{rduBb6qveTB}%K84Ww)jEz{+;d5ogZ+PYcF~#wMN}~2~6MFGdu@C4nZ=CVb;u<`(W&}v}"
+    "OCxp7BBAr|k!+XN2qT0m`4*2Xl+Du`y7-VIMOCDqvy24sz1czL^>ue_b?lW~4ljp8)j851_#JX=!O{^V8DW*27eCz!;^rT%V"
+    "r??%2nUY>rK7UbY>BO|czAabgLBjXsc(3}lpKq%r^i->_Ke"
+)
 
 
 def arpa():
@@ -108,6 +118,18 @@ def test_perplexities_are_those_of_kenlm_on_single_texts(model):
             length += len(line.split()) + 1
         assert answer == np.float32(10.0 ** (-score / length))
     assert answers_of(model, TEXTS[:1])[0] == pytest.approx(theirs.perplexity(TEXTS[0]))
+
+
+def test_binary_file_is_known_by_its_first_bytes_also_on_the_hub(model, tmp_path, monkeypatch):
+    cached = tmp_path / "snapshots/0123abc/lm.bin"
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(zlib.decompress(base64.b85decode(BINARY)))
+    expected = answers_of(model, TEXTS).tolist()
+    assert answers_of(cached, TEXTS).tolist() == expected
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda *names, **options: str(cached))
+    judged = judged_model(Judge(name="a", model="lab/models/lm.bin"))
+    assert (judged.form, judged.revision) == ("kenlm", "0123abc")
+    assert load_model(judged, 64)(pa.chunked_array([TEXTS]))[0].to_pylist() == expected
 
 
 def test_build_publishes_perplexities_and_buckets(corpus, model, monkeypatch):
