@@ -15,6 +15,7 @@ import pytest
 import zstandard
 from small_corpus import Corpus, build_here, contents, prose, table_of, write_rows
 
+from zyda_flows.flows.command.ledger import show_corpus
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
 from zyda_flows.tasks.labels import join_jobs, label_jobs
@@ -300,7 +301,7 @@ def test_files_of_labels_can_be_empty(pages):
     assert {row["id"] for row in table_of(recipe, "pages") if row["a"] == 2} == {1}
 
 
-def test_nan_and_null_are_no_id(tmp_path):
+def test_nan_and_null_are_no_id(tmp_path, capsys):
     """A reader of tables makes whole numbers with nulls to floats with NaN."""
     corpus = Corpus(tmp_path)
     ids = [1.0, float("nan"), float("nan"), None, float("inf"), 2.0]
@@ -313,6 +314,8 @@ def test_nan_and_null_are_no_id(tmp_path):
     assert {row["grade"] for row in table_of(recipe, "pages")} == {0, 5, None}
     (account,) = published_manifest(recipe.folder).joins
     assert (account.matched, account.unmatched, account.unused) == (2, 4, 4)
+    show_corpus(recipe)
+    assert "2 of 6 documents of pages have labels by id; 4 of 6 labels have no document" in capsys.readouterr().out
 
 
 def test_label_files_with_other_types_or_damage_are_refused(pages):
