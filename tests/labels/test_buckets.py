@@ -140,7 +140,7 @@ def test_buckets_have_accounts_folders_and_a_condition(rated):
 def test_decimal_numbers_are_scores(tmp_path):
     corpus = Corpus(tmp_path)
     rows = [{"price": Decimal(f"{number % 7}.50"), "text": prose(number, 30)} for number in range(40)]
-    write_rows(tmp_path / "in/prices.parquet", rows)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/prices.parquet")
     source = {"name": "prices", "files": "in/prices.parquet", "exempt": True}
     recipe = corpus.load(sources=[source], bucket={"of": ["price"], "count": 4, "weights": "documents"})
     build_here(recipe)

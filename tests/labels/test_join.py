@@ -315,7 +315,10 @@ def test_nan_and_null_are_no_id(tmp_path, capsys):
     (account,) = published_manifest(recipe.folder).joins
     assert (account.matched, account.unmatched, account.unused) == (2, 4, 4)
     show_corpus(recipe)
-    assert "2 of 6 documents of pages have labels by id; 4 of 6 labels have no document" in capsys.readouterr().out
+    assert (
+        "2 of 6 documents of pages have labels by id; 4 of 6 labels have no document"
+        in capsys.readouterr().out
+    )
 
 
 def test_label_files_with_other_types_or_damage_are_refused(pages):
