@@ -68,6 +68,8 @@ def labels_for(on, seed, count=200):
 def write_labels(path, labels):
     if path.name.endswith(".jsonl.zst"):
         path.write_bytes(zstandard.compress(b"".join(json.dumps(row).encode() + b"\n" for row in labels)))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(labels), path)
     else:
         write_rows(path, labels)
 
