@@ -325,7 +325,15 @@ class Limits:
         "a file with the rules of a language, or a list of words",
         unit="bytes",
     )
-    model_bytes: int = bound(1 << 33, "a model of fastText", unit="bytes")
+    model_bytes: int = bound(1 << 33, "a model of fastText or KenLM", unit="bytes")
+    kenlm_memory: int = bound(
+        1 << 30,
+        "memory of the process of a KenLM model, in addition to four times the size of its file",
+        unit="bytes",
+    )
+    kenlm_seconds: int = bound(
+        60, "CPU seconds to load a KenLM model or to judge a text, in addition to one for each MiB of it"
+    )
     model_labels: int = bound(1000, "labels of a model, each of which is a column")
     tokenizer_bytes: int = bound(1 << 28, "a tokenizer.json", unit="bytes")
     tokenizer_memory: int = bound(1 << 31, "memory in the trial of a tokenizer", unit="bytes")

@@ -134,11 +134,11 @@ def hide_prefect_log() -> None:
 
 def begin_imports(recipe: "Recipe", flow_module: str) -> None:
     """Import a flow, and start the import of the workers' modules in the process that forks workers."""
-    from zyda_flows.tasks.quality.forms import form_of  # late
+    from zyda_flows.tasks.quality.forms import FORMS, form_of  # late
     from zyda_flows.tasks.workers.dask_cluster import expect_cluster  # late
 
     models = {judge.model for judge in recipe.all_judges}
-    modules = {module for model in models for module in form_of(model).MODULES}
+    modules = {module for model in models for module in FORMS[form_of(model)].MODULES}
     expect_cluster([*sorted(modules), flow_module, "zyda_flows.flows.dashboard.report_artifact"])
     import_module(flow_module)
 

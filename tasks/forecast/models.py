@@ -81,7 +81,7 @@ def try_model(
     """
     loading = time.process_time()
     run = load_model(model, judge.max_tokens)
-    clock = on_one_core()
+    clock = time.monotonic if model.form == "kenlm" else on_one_core()  # KenLM runs in another process
     run(texts[:1])  # the first call loads the model
     loading = time.process_time() - loading
     schema = pa.schema(model.added_columns)

@@ -187,7 +187,7 @@ def models_of(
         [label for label in source.classify.keep if label not in found[-1].labels] if source.classify else []
     )
     if unknown:
-        labels = ", ".join(found[-1].labels) or "none: it gives a score, which `keep` can read as int_score"
+        labels = ", ".join(found[-1].labels) or "none: it gives a number, which `keep` can read"
         raise bad_input(
             source.name, f"classify.keep: {found[-1].name} has no label {unknown[0]}; there are {labels}"
         )

@@ -8,14 +8,18 @@ from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
-from zyda_flows.tasks.quality import encoders, fasttext_models
+from zyda_flows.tasks.quality import encoders
+from zyda_flows.tasks.quality.forms import form_of
 from zyda_flows.tasks.recipe.judges import ModelSettings
 
 # Seconds of one core, measured with the model of the demo (recipes/models/demo-quality) and texts of 1,024 tokens.
 SECONDS_A_DOCUMENT = 0.001  # for tokenization and Python
 SECONDS_A_PRODUCT = 1.3e-10  # for a multiplication of a weight
 SECONDS_A_PAIR = 4e-8  # for two tokens, in a head of a layer with relative positions
-SECONDS_A_TOKEN = 1e-7  # of a fastText model: 40 MB of English in a second
+SECONDS_A_TOKEN = {
+    "fasttext": 1e-7,  # 40 MB of English in a second
+    "kenlm": 1e-6,
+}
 CORES = 2  # the costs of stages are given for so many cores
 
 
@@ -31,8 +35,8 @@ USUAL_SIZE = ModelSize(85_000_000, 144)  # an encoder of the usual size, without
 
 def seconds_of(judge: ModelSettings, documents: float, tokens: float) -> float:
     """Return the estimated seconds of a model. tokens: of all documents, by the tokenizer of the corpus."""
-    if fasttext_models.is_named(judge.model):
-        return tokens * SECONDS_A_TOKEN / CORES
+    if seconds_a_token := SECONDS_A_TOKEN.get(form_of(judge.model)):
+        return tokens * seconds_a_token / CORES
     size = size_of(judge.model, judge.revision)
     length = min(judge.max_tokens, tokens / max(1.0, documents))
     seconds_a_token = size.weights * SECONDS_A_PRODUCT + length * size.heads * SECONDS_A_PAIR

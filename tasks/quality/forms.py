@@ -2,9 +2,9 @@
 
 The columns of judge `edu` are `edu_pred` and `edu_prob`, the most probable label and its probability, and, if the
 recipe asks for them, the probability of each label in `edu_LABEL`; or `edu_score` and `edu_int_score` if the model
-has a single output. The judge of `classify` adds `quality_pred` and `quality_prob`, or `score` and `int_score`,
-which are the names in FineWeb-Edu. A form is a kind of model, known by the name of the model; FORMS lists the
-forms.
+has a single output; or `edu_perplexity` of a model of n-grams. The judge of `classify` adds `quality_pred` and
+`quality_prob`, or `score` and `int_score`, which are the names in FineWeb-Edu. A form is a kind of model, known by
+the name of the model, or by the first bytes of a file .bin; FORMS has the forms by their names.
 
 `prepare` checks a model once, before other work, and stores its digest. Later stages compare the digest, so they
 detect a model that is trained again in its folder.
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line, one_line
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.quality import encoders, fasttext_models
+from zyda_flows.tasks.quality import encoders, fasttext_models, kenlm_models
 from zyda_flows.tasks.quality.encoder_files import Fault
 from zyda_flows.tasks.recipe.judges import QUALITY, Judge
 from zyda_flows.tasks.storage.records import Record
@@ -65,16 +65,18 @@ class Form(Protocol):
     def load(self, path: Path, max_tokens: int, device: str | None, *, every_label: bool) -> Answers: ...
 
 
-FORMS: tuple[Form, ...] = (fasttext_models, encoders)
+FORMS: dict[str, Form] = {"kenlm": kenlm_models, "fasttext": fasttext_models, "encoder": encoders}
 
 
 class Model(Record):
     """The model of a judge, which `prepare` checked.
 
-    revision: the commit of a model of the hub. every_label: whether each label has a column.
+    form: its name in FORMS. revision: the commit of a model of the hub. every_label: whether each label has a
+    column.
     """
 
     judge: str
+    form: str
     name: str
     revision: str | None
     digest: str
@@ -93,24 +95,24 @@ class Model(Record):
     @property
     def added_columns(self) -> list[pa.Field]:
         """The columns that the model adds to a source."""
-        columns = form_of(self.name).columns(self.labels, self.judge, every_label=self.every_label)
+        columns = FORMS[self.form].columns(self.labels, self.judge, every_label=self.every_label)
         if self.judge != QUALITY:
             return columns
         return [column.with_name(NAMES_OF_CLASSIFY.get(column.name, column.name)) for column in columns]
 
     def precision(self, device: str | None) -> str:
         """Return the device and the number format on which the answers depend."""
-        return form_of(self.name).precision(device)
+        return FORMS[self.form].precision(device)
 
 
-def form_of(name: str) -> Form:
-    """Return the form of a model by its name in a recipe."""
-    return next(form for form in FORMS if form.is_named(name))
+def form_of(name: str) -> str:
+    """Return the form of a model by its name in a recipe, or by its local path."""
+    return next(form for form, module in FORMS.items() if module.is_named(name))
 
 
 def digest_of_model(name: str, revision: str | None = None) -> str:
     """Hash all files on which the answers of a model depend; a model of the hub is downloaded."""
-    form = form_of(name)
+    form = FORMS[form_of(name)]
     return form.digest_of_model(form.locate(name, revision))
 
 
@@ -119,11 +121,12 @@ def judged_model(judge: Judge, source: str = "") -> Model:
 
     source: whose judge it is, for messages; "" for a judge of the recipe.
     """
-    form = form_of(judge.model)
+    form = FORMS[form_of(judge.model)]
     if missing := form.missing_libraries():  # before a download
         raise model_fault(judge, source, f": {missing}")
     try:
         path = form.locate(judge.model, judge.revision)
+        form = FORMS[name := form_of(str(path))]  # a .bin of the hub is known by its first bytes
         labels, digest = form.check(path), form.digest_of_model(path)
     except Fault as error:
         raise model_fault(judge, source, f": {error}") from error
@@ -132,6 +135,7 @@ def judged_model(judge: Judge, source: str = "") -> Model:
         raise model_fault(judge, source, reason) from error
     model = Model(
         judge=judge.name,
+        form=name,
         name=judge.model,
         revision=None if Path(judge.model).exists() else commit_of(path),
         digest=digest,
@@ -175,15 +179,28 @@ def load_model(model: Model, max_tokens: int, device: str | None = None) -> Answ
     """
     with LOADING:  # without the lock, two threads could load the model at the same time
         return cached_model(
-            model.name, model.revision, model.digest, max_tokens, device, every_label=model.every_label
+            model.form,
+            model.name,
+            model.revision,
+            model.digest,
+            max_tokens,
+            device,
+            every_label=model.every_label,
         )
 
 
 @lru_cache(maxsize=2)
 def cached_model(
-    name: str, revision: str | None, digest: str, max_tokens: int, device: str | None, *, every_label: bool
+    form_name: str,
+    name: str,
+    revision: str | None,
+    digest: str,
+    max_tokens: int,
+    device: str | None,
+    *,
+    every_label: bool,
 ) -> Answers:
-    form = form_of(name)
+    form = FORMS[form_name]
     path = form.locate(name, revision)
     expect_digest(name, revision, digest)
     if missing := form.missing_libraries():

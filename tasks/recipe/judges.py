@@ -25,12 +25,12 @@ class ModelSettings(Strict):
 
     model: str = Field(
         min_length=1,
-        description="A hub name or a local folder; or a file of fastText, .bin or .ftz, here or on the hub as "
-        "`owner/repository/file`.",
+        description="A hub name or a local folder; or a file of fastText (.bin, .ftz) or KenLM (.arpa, .bin, "
+        ".binary, .klm), here or on the hub as `owner/repository/file`.",
     )
     revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
     max_tokens: Annotated[int, Number] = Field(
-        1024, ge=8, le=8192, description="Longer texts are cut, except by fastText."
+        1024, ge=8, le=8192, description="Longer texts are cut, except by fastText and KenLM."
     )
     probabilities: Flag = Field(
         False,
@@ -46,7 +46,7 @@ class Judge(ModelSettings):
         max_length=40,
         json_schema_extra={"pattern": NAME},
         description="The name of the judge, with which the names of its columns begin: `edu` adds `edu_score`, or "
-        "`edu_pred` and `edu_prob`.",
+        "`edu_pred` and `edu_prob`, or `edu_perplexity`.",
     )
     at: Place = Field(
         "after_dedup",

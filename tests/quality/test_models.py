@@ -319,10 +319,13 @@ def test_changed_model_classifies_again(corpus, own_model):
     assert answers_of(recipe) == answers_of(fresh) != before
 
 
+def model_in(folder):
+    digest = digest_of_model(str(folder))
+    return Model(judge="quality", form="encoder", name=str(folder), revision=None, digest=digest, labels=())
+
+
 def test_model_that_changes_during_a_build_raises(own_model):
-    model = Model(
-        judge="quality", name=str(own_model), revision=None, digest=digest_of_model(str(own_model)), labels=()
-    )
+    model = model_in(own_model)
     before = load_model(model, 64)
     train_again(own_model)
     assert load_model(model, 64) is before
@@ -332,9 +335,7 @@ def test_model_that_changes_during_a_build_raises(own_model):
 
 
 def test_simultaneous_threads_load_a_model_once(own_model):
-    model = Model(
-        judge="quality", name=str(own_model), revision=None, digest=digest_of_model(str(own_model)), labels=()
-    )
+    model = model_in(own_model)
     with ThreadPoolExecutor(4) as pool:
         wanted = [pool.submit(load_model, model, 32) for _ in range(4)]
         assert len({id(future.result()) for future in wanted}) == 1
@@ -452,9 +453,7 @@ def test_missing_model_libraries_are_reported_with_the_extra(corpus, own_model, 
 
 
 def test_worker_without_model_libraries_raises(own_model, monkeypatch):
-    model = Model(
-        judge="quality", name=str(own_model), revision=None, digest=digest_of_model(str(own_model)), labels=()
-    )
+    model = model_in(own_model)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(
         ZydaError, match=r"a worker cannot run it: transformers not installed; pip install 'zyda"

@@ -29,15 +29,20 @@ def probabilities(model, texts):
     return [dict(zip(*library.predict(text, k=-1), strict=True))["__label__hq"] for text in texts]
 
 
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Return the folders of two fastText models, whose labels are exchanged."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("cheap", "deep")]
+    for folder, labels in zip(folders, (("hq", "cc"), ("cc", "hq")), strict=True):
+        train_model(folder, labels)
+    return folders
+
+
 @pytest.fixture
-def recipe(corpus, tmp_path):
+def recipe(corpus, models):
     """Load a recipe with a cheap judge, and an expensive judge whose decisions differ for some documents."""
     texts = {f"n{i}": mixed(i) for i in range(DOCUMENTS)}
     write_rows(corpus.folder / "in/mixed.parquet", rows(**texts))
-    models = [tmp_path / name for name in ("cheap", "deep")]
-    for path, labels in zip(models, (("hq", "cc"), ("cc", "hq")), strict=True):
-        path.mkdir()
-        train_model(path, labels)
     judges = [
         {"name": "cheap", "model": str(models[0] / "model.bin"), "keep": "stars > 2"},
         {"name": "deep", "model": str(models[1] / "model.bin"), "keep": "cheap_hq > 0.99 OR deep_cc > 0.7"},
