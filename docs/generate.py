@@ -22,6 +22,7 @@ from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom
 from zyda_flows.tasks.recipe.joins import Join
+from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
 from zyda_flows.tasks.recipe.passages import LongPassages, RepeatedLines, RepeatedParagraphs, SharedUnits
 from zyda_flows.tasks.recipe.source import Classify, MaxLosses, Source
@@ -52,6 +53,7 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Repeated lines": ("An entry of `passages`, with `lines`. ", RepeatedLines),
     "Repeated paragraphs": ("An entry of `passages`, with `paragraphs`. ", RepeatedParagraphs),
     "Counted lines and paragraphs": ("`lines` and `paragraphs` of `passages`. ", SharedUnits),
+    "A judge": ("An entry of `judges`. ", Judge),
     "Buckets": ("`bucket`. ", Bucket),
     "A join": ("`join` of a source, or an entry of it. ", Join),
     "Classify": ("`classify` of a source. ", Classify),

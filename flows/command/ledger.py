@@ -63,6 +63,8 @@ def show_corpus(recipe: "Recipe") -> None:
     print_ledger(ledger)
     for name in ("component", "license", "language"):
         print_parts(recipe, manifest, name)
+    for join in manifest.joins:
+        say(join.sentence)
     for stage in (stage for stage in ledger.stages if stage != "rules"):  # rules have a table
         for reason, counts in ledger.removed_by(stage).items():
             say(f"{in_words(stage)} removed {counts.sentence()}: {reason}")

@@ -45,7 +45,8 @@ class ScoreAgreement(NamedTuple):
         )
         if self.threshold is None or self.both_sides is None:
             return (
-                f"{text} No single `keep` compares it with a number, so no share beside a threshold is known."
+                f"{text} No single `keep` after deduplication compares it with a number, so no share beside a "
+                "threshold is known."
             )
         share = self.both_sides / self.clusters
         divided = f"In {self.both_sides:,} of them ({share:.1%})"

@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.records import Record, unpack
+from zyda_flows.tasks.words import counted
 
 
 class JoinAccount(Record):
@@ -27,6 +28,13 @@ class JoinAccount(Record):
     @property
     def unmatched(self) -> int:
         return self.documents - self.matched
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"{self.matched:,} of {counted(self.documents, 'document')} of {self.source} have labels by {self.on}; "
+            f"{self.unused:,} of {counted(self.rows, 'label')} have no document"
+        )
 
 
 class JoinFacts(Facts):

@@ -113,7 +113,8 @@ def compile_kernels(recipe: Recipe) -> None:
             path = Path(folder, f"{number}.jsonl")
             path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
             sources.append(Source(name=f"compiled{number}", files=(str(path),)))
-        small = recipe.model_copy(update={"storage": folder, "sources": tuple(sources)})
+        without = {"judges": (), "bucket": None, "agreement": ()}  # their columns are those of the sources
+        small = recipe.model_copy(update={"storage": folder, "sources": tuple(sources)} | without)
         run_pipeline(small, HERE)
 
 

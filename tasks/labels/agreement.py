@@ -9,6 +9,7 @@ Rows out, for each score and each size of clusters from one power of two to the 
 import re
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from zyda_flows.tasks.labels.agreement_jobs import (
     RangesOfFile,
     Threshold,
 )
-from zyda_flows.tasks.quality.ingested import read_ingest_facts
+from zyda_flows.tasks.quality.ingested import read_columns, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.stage.cost import ONCE
@@ -70,20 +71,30 @@ def columns_of(recipe: Recipe, trails: Sequence[Trail]) -> tuple[str, ...]:
 
 
 def comparisons_of(recipe: Recipe, column: str) -> list[str]:
-    """Return the different `keep` of judges and sources that are a comparison of a score with a number."""
-    sources = recipe.sources
-    keeps = [judge.keep for source in sources for judge in recipe.judges_of(source.name)]
-    keeps += [source.keep for source in sources]
+    """Return the different `keep` after deduplication that are a comparison of a score with a number."""
+    # The clusters lack the documents that a judge before deduplication removes.
+    judges = [judge for source in recipe.sources for judge in recipe.judges_of(source.name)]
+    keeps = [judge.keep for judge in judges if judge.at == "after_dedup"]
+    keeps += [source.keep for source in recipe.sources]
     matches = (COMPARISON.fullmatch(keep) for keep in keeps if keep)
     return [*dict.fromkeys(" ".join(match.groups()) for match in matches if match and match[1] == column)]
 
 
-def threshold_of(comparisons: Sequence[str]) -> Threshold | None:
-    """Return the threshold of the only comparison; None if there are none or several."""
+def types_of(recipe: Recipe, trails: Sequence[Trail], column: str) -> set[pa.DataType]:
+    """Return the types of a score in the sources that have it."""
+    schemas = [read_columns(recipe.folder, trail) for trail in trails]
+    models = [model for trail in trails for model in read_ingest_facts(recipe.folder, trail).models]
+    fields = [*chain.from_iterable(schemas), *(field for model in models for field in model.added_columns)]
+    return {field.type for field in fields if field.name == column}
+
+
+def threshold_of(comparisons: Sequence[str], types: set[pa.DataType]) -> Threshold | None:
+    """Return the threshold of the only comparison; None if there are none or several. types: of the score."""
     if len(comparisons) != 1:
         return None
     _, operator, number = comparisons[0].split(" ")
-    return Threshold(float(number), operator in (">=", "<"))
+    value = np.float32(number) if types == {pa.float32()} else float(number)  # as `keep` compares them
+    return Threshold(float(value), operator in (">=", "<"))
 
 
 def key(
@@ -133,7 +144,8 @@ def agreement(
     ]  # fmt: skip
     parts = naming.numbers
     ranges = gather_files(jobs[0], run(with_common_shift(jobs, len(parts))), len(parts), run, GatheredRanges)
-    thresholds = tuple(map(threshold_of, comparisons))
+    types = [types_of(recipe, trails, name) for name in columns]
+    thresholds = tuple(map(threshold_of, comparisons, types))
     made: list[Artifact] = run(
         [
             AgreementOfPart(

@@ -6,7 +6,6 @@ Each key has one row for some MiB of labels, so that a key of very many labels t
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,8 +18,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import GatheredRows, PartJob
 from zyda_flows.tasks.dedup.part_tables import PART, run_starts
-from zyda_flows.tasks.errors import bad_input
-from zyda_flows.tasks.labels.label_tables import BadKey, LabelColumns, check_columns, halves
+from zyda_flows.tasks.labels.label_tables import LabelColumns, check_columns, halves, naming_file
 from zyda_flows.tasks.recipe.joins import Many
 from zyda_flows.tasks.sources.columns import conform, unify
 from zyda_flows.tasks.sources.input_files import InputFile
@@ -160,18 +158,6 @@ class TypesOfFile(RecordJob[FileTypes]):
         rows = sum(row or 0 for row in known) or file.size * len(first) // max(1, first.nbytes)
         size = rows * taken.nbytes // max(1, len(first))
         return FileTypes(packed=pack(taken.schema), rows=rows, size=size)
-
-
-@contextmanager
-def naming_file(reader: str, file: InputFile, numbers: NDArray[np.int64] | None = None) -> Iterator[None]:
-    """Raise BadInput for a ValueError of this block. numbers: of the rows of a table, (n,)."""
-    try:
-        yield
-    except BadKey as error:
-        row = None if numbers is None else int(numbers[error.row])
-        raise bad_input(reader, f"join.key: {error}", file=file.url, row=row) from error
-    except ValueError as error:
-        raise bad_input(reader, f"join: {error}", file=file.url) from error
 
 
 def label_rows(

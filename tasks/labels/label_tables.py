@@ -1,7 +1,8 @@
 """Tables of labels: their files, their columns, and the keys by which their rows are compared with documents."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.errors import NoCorpus, bad_input
+from zyda_flows.tasks.errors import BadInput, NoCorpus, bad_input
 from zyda_flows.tasks.recipe.joins import Join, On
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import is_json
@@ -84,17 +85,22 @@ def find_labels(source: Source, join: Join) -> LabelTable:
     files, is_corpus = label_files(source, join)
     is_hashed = is_corpus and join.on == "sha256" and join.key is None
     columns = label_columns(join, is_hashed=is_hashed)
-    first = next(file for file in files if file.size)
-    try:
-        table = first_table(source.name, first)
+    first, table = first_with_columns(source, files)
+    with naming_file(source.name, first):
         check_columns(source.name, first, columns, table)
         taken = columns.taken(table)
-    except ValueError as error:
-        raise bad_input(source.name, f"join: {error}", file=first.url) from error
     named = zip(join.take, taken.schema, strict=True)
     fields = tuple(field.with_name(name).with_metadata(None) for (name, _), field in named)
     check_types(source.name, first.url, join, taken.schema)
     return LabelTable(files, is_hashed, fields)
+
+
+def first_with_columns(source: Source, files: Sequence[InputFile]) -> tuple[InputFile, pa.Table]:
+    """Return the first file of labels with a column, and its first rows: JSON Lines may have no row."""
+    for file in filter(lambda file: file.size, files):
+        if (table := first_table(source.name, file)).num_columns:
+            return file, table
+    raise bad_input(source.name, "join: its labels have no row", file=files[0].url)
 
 
 def label_files(source: Source, join: Join) -> tuple[tuple[InputFile, ...], bool]:
@@ -125,6 +131,20 @@ def corpus_at(url: str) -> PublishedCorpus | None:
         return None
 
 
+@contextmanager
+def naming_file(reader: str, file: InputFile, numbers: NDArray[np.int64] | None = None) -> Iterator[None]:
+    """Raise BadInput for another ValueError of this block. numbers: of the rows of a table, (n,)."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except BadKey as error:
+        row = None if numbers is None else int(numbers[error.row])
+        raise bad_input(reader, f"join.key: {error}", file=file.url, row=row) from error
+    except ValueError as error:
+        raise bad_input(reader, f"join: {error}", file=file.url) from error
+
+
 def check_columns(source: str, file: InputFile, columns: LabelColumns, table: pa.Table) -> None:
     """Raise BadInput if a file lacks a column of a join.
 
@@ -145,9 +165,17 @@ def check_types(source: str, url: str, join: Join, schema: pa.Schema) -> None:
     for (_, path), field in zip(join.take, schema, strict=True):
         if is_json(field):
             raise bad_input(source, f"join.take: {path!r} {NOT_TYPED}", file=url)
-        if join.many == "max" and (pa.types.is_nested(field.type) or pa.types.is_dictionary(field.type)):
+        if join.many == "max" and not has_largest(field.type):
             fault = f"join.many: {path!r} is {field.type}, which has no largest value; use `first`"
             raise bad_input(source, fault, file=url)
+
+
+def has_largest(kind: pa.DataType) -> bool:
+    """Return whether pyarrow finds the largest value of a type in groups."""
+    table = pa.table({"group": pa.nulls(0, pa.int64()), "value": pa.nulls(0, kind)})
+    with suppress(pa.ArrowNotImplementedError):
+        return bool(table.group_by("group").aggregate([("value", "max")]).num_columns)
+    return False
 
 
 def taken_column(table: pa.Table, path: str) -> tuple[pa.Field, pa.Array]:

@@ -1,5 +1,6 @@
 """Collect the origin of a document and all decisions about it."""
 
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
@@ -19,7 +20,7 @@ from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.records import Record
 
-SHOWN_AS_TEXT = ("rules", "filter")  # stages that remove a document for its own text, not for a duplicate
+SHOWN_AS_TEXT = re.compile("rules|filter|keep_.*")  # stages that remove a document for its own text
 MOST_MEMBERS = 100  # of a cluster, which may have millions of documents
 MOST_LOOKED_UP = 20
 
@@ -98,7 +99,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         kept_removed_by=removed_by(corpus, kept),
         diff=difference(reader, wanted, kept, removal),
         **passages_of(reader, wanted),
-        **(text_of(reader, wanted) if removal.get("stage") in SHOWN_AS_TEXT else {}),
+        **(text_of(reader, wanted) if SHOWN_AS_TEXT.fullmatch(removal.get("stage", "")) else {}),
     )
 
 

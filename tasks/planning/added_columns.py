@@ -17,6 +17,8 @@ from zyda_flows.tasks.sources.column_names import RESERVED_NAMES
 from zyda_flows.tasks.sources.named_values import column_of
 from zyda_flows.tasks.sources.reading import InspectedFile, has_schema
 
+NUMBERS = (pa.types.is_null, pa.types.is_floating, pa.types.is_integer, pa.types.is_decimal)
+
 
 def check_joins(source: Source, columns: pa.Schema, labels: Sequence[LabelTable]) -> pa.Schema:
     """Return the columns of a source with those of its joins.
@@ -57,7 +59,7 @@ def check_numbers(recipe: Recipe, source: Source, columns: pa.Schema, models: Se
     scores += [("bucket.of", name) for name in recipe.bucket.of] if recipe.bucket else []
     for field, name in scores:
         kind = known.field(name).type if name in known.names else pa.null()
-        if not (pa.types.is_null(kind) or pa.types.is_floating(kind) or pa.types.is_integer(kind)):
+        if not any(is_number(kind) for is_number in NUMBERS):
             raise bad_input(source.name, f"{field}: {name!r} is {kind}, expected a number")
     if recipe.bucket is None:
         return

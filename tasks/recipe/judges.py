@@ -68,8 +68,8 @@ class Judge(ModelSettings):
         2000,
         ge=0,
         le=MOST_CONTROLLED,
-        description="With `only_if` and `keep`: the number of documents of each source, drawn by a hash of their "
-        "ids, on which decisions are compared with the decisions of the judge alone. 0: none.",
+        description="With `only_if` and `keep`: the smallest number of documents of each source, drawn by a hash "
+        "of their ids, on which decisions are compared with the decisions of the judge alone. 0: none.",
     )
 
     @property

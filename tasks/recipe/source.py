@@ -50,7 +50,7 @@ class MaxLosses(Strict):
     rules: Share | None = Field(None, description="The rules in the `filter` steps of `documents`.")
     dedup: Share | None = Field(None, description="All rounds of deduplication together.")
     filter: Share | None = Field(
-        None, description="The stage `filter`: labels of a model, and `keep` of judges and sources."
+        None, description="Filters: labels of a model, and `keep` of judges, sources and buckets."
     )
     passages: Share | None = Field(None, description="Repeated passages, and documents removed for them.")
 
@@ -155,9 +155,9 @@ class Source(Strict):
     keep: Expression | None = Field(
         None,
         description="An SQL condition for the documents to keep, after deduplication. It can use the columns of "
-        "the file, `doc_id`, `n_tokens`, `n_bytes`, and the results of `judges` and `classify`. The dialect is "
-        "DuckDB's: AND, OR, =, IN, LIKE, IS NULL, texts in single quotes. For statistics of `measure`, use a "
-        "`filter` step.",
+        "the file and of `join`, `doc_id`, `n_tokens`, `n_bytes`, and the results of `judges` and `classify`. The "
+        "dialect is DuckDB's: AND, OR, =, IN, LIKE, IS NULL, texts in single quotes. For statistics of `measure`, "
+        "use a `filter` step.",
     )
     classify: Classify | None = Field(
         None, description="A quality model that classifies documents after deduplication."

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
@@ -79,11 +80,13 @@ def value_at(value: Any, path: Sequence[str]) -> Any:
 
 
 def as_text(value: Any, *, lists: bool) -> str | None:
-    """Return a text or a number as text, None for other values. lists: whether to join a list of them."""
+    """Return a text or a finite number as text, None for other values. lists: whether to join a list of them."""
     if isinstance(value, list) and lists:
         return LIST_SEPARATOR.join(
             text for element in value if (text := as_text(element, lists=False)) is not None
         )
+    if isinstance(value, float) and not isfinite(value):
+        return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a file may store the same numbers as integers or floats
     if isinstance(value, int | float):

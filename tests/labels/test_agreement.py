@@ -1,6 +1,7 @@
 """The agreement of scores within clusters of near-duplicates, against a dictionary of all clusters."""
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from language_models import train_model
@@ -107,6 +108,30 @@ def test_unknown_columns_and_texts_are_refused(rated):
         build_here(rated.load(agreement="stars", name="faults"))
     with pytest.raises(ZydaError, match="source web: agreement: 'name' is string, expected a number"):
         build_here(rated.load(agreement="name", name="faults"))
+
+
+def test_only_a_keep_after_deduplication_has_a_threshold_which_is_rounded_as_the_score(tmp_path):
+    corpus = Corpus(tmp_path)
+    scores = np.array([0.7, 0.9, 0.6, 0.8], np.float32)
+    texts = [edited(prose(f"page {number // 2}"), number % 2) for number in range(4)]
+    table = pa.table({"rating": scores, "text": texts})
+    (tmp_path / "in").mkdir(exist_ok=True)
+    pq.write_table(table, tmp_path / "in/web.parquet")
+    judge = {
+        "name": "cheap",
+        "at": "ingest",
+        "model": str(train_model(tmp_path)),
+        "keep": "cheap_prob >= 0.1",
+    }
+    source = {"name": "web", "files": "in/web.parquet", "keep": "rating >= 0.7"}
+    recipe = corpus.load(agreement="rating", judges=[judge], sources=[source])
+    build_here(recipe)
+    found = {
+        row["column"]: (row["clusters"], row["threshold"], row["both_sides"]) for row in published(recipe)
+    }
+    is_kept = (scores >= np.float32(0.7)).reshape(2, 2)
+    assert found["rating"] == (2, "rating >= 0.7", (is_kept.any(1) & ~is_kept.all(1)).sum())
+    assert found["cheap_prob"] == (2, None, None)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Buckets of documents by exact weighted percentiles of their scores, against NumPy on all scores."""
 
+from decimal import Decimal
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
 from zyda_flows.tasks.labels import scores
 from zyda_flows.tasks.labels.scores import Percentiles, keys_of_scores, percentiles_of, scores_of_keys
+from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_table
@@ -130,6 +133,19 @@ def test_buckets_have_accounts_folders_and_a_condition(rated):
     )
     assert "Documents with `bucket >= 2 AND a IS NOT NULL` were kept." in card
     assert "Buckets, the lowest scores first:" in card
+    removed = next(row for row in table_of(recipe, "removed") if row["stage"] == "keep_bucket")
+    assert explain(recipe, str(removed["doc_id"])).text
+
+
+def test_decimal_numbers_are_scores(tmp_path):
+    corpus = Corpus(tmp_path)
+    rows = [{"price": Decimal(f"{number % 7}.50"), "text": prose(number, 30)} for number in range(40)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in/prices.parquet")
+    source = {"name": "prices", "files": "in/prices.parquet", "exempt": True}
+    recipe = corpus.load(sources=[source], bucket={"of": ["price"], "count": 4, "weights": "documents"})
+    build_here(recipe)
+    rows = table_of(recipe, "prices")
+    assert [row["bucket"] for row in rows] == buckets_of([float(row["price"]) for row in rows], [1] * 40, 4)
 
 
 def test_documents_removed_before_the_buckets_have_none(tmp_path):

@@ -7,6 +7,7 @@ import random
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ import pytest
 import zstandard
 from small_corpus import Corpus, build_here, contents, prose, table_of, write_rows
 
+from zyda_flows.flows.command.ledger import show_corpus
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
 from zyda_flows.tasks.labels import join_jobs, label_jobs
@@ -66,6 +68,8 @@ def labels_for(on, seed, count=200):
 def write_labels(path, labels):
     if path.name.endswith(".jsonl.zst"):
         path.write_bytes(zstandard.compress(b"".join(json.dumps(row).encode() + b"\n" for row in labels)))
+    elif path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(labels), path)
     else:
         write_rows(path, labels)
 
@@ -271,6 +275,7 @@ def test_two_joins_that_take_one_column_are_refused(pages):
         ([{"id": 1, "url": 2}], {"take": "url"}, "the documents have a column 'url' already; rename it: take: {new_"),
         ([{"id": 1, "n_tokens": 2}], {"take": "n_tokens"}, "the documents have a column 'n_tokens' already"),
         ([{"id": 1, "a": [2]}], {"take": "a", "many": "max"}, "'a' is list<.*>, which has no largest value"),
+        ([{"id": 1, "a": timedelta(2)}], {"take": "a", "many": "max"}, "'a' is duration.*, which has no largest value"),
         ([{"id": 1, "a": 2}, {"id": 1, "a": 3}], {"take": "a"}, r"file \S+pages-1.parquet, row 0: join: 2 labels have "
          r"its key, the first is row 0 of \S+labels.parquet; choose with `many: first` or `many: max`"),
         ([{"id": {"a": 1}, "a": 2}], {"take": "a"}, "column 'id' is struct.*, which names no key"),
@@ -283,7 +288,39 @@ def test_faults_of_labels_raise_a_single_line(pages, labels, join, message):
         build_here(with_join(pages, "faults", **{"on": "id", **join}))
     (fault,) = getattr(raised.value, "faults", [str(raised.value)])
     assert re.search(message, fault)
+    assert fault.count("source pages") == 1
     assert "\n" not in fault
+
+
+def test_files_of_labels_can_be_empty(pages):
+    """Programs write a part of a table without rows as a file without lines."""
+    (pages.folder / "in/labels-0.jsonl.gz").write_bytes(gzip.compress(b""))
+    recipe = with_join(pages, "empty", on="id", take="a")
+    with pytest.raises(ZydaError, match=r"labels-0.jsonl.gz: join: its labels have no row"):
+        build_here(recipe)
+    write_labels(pages.folder / "in/labels-1.parquet", [{"id": 1, "a": 2}])
+    build_here(recipe)
+    assert {row["id"] for row in table_of(recipe, "pages") if row["a"] == 2} == {1}
+
+
+def test_nan_and_null_are_no_id(tmp_path, capsys):
+    """A reader of tables makes whole numbers with nulls to floats with NaN."""
+    corpus = Corpus(tmp_path)
+    ids = [1.0, float("nan"), float("nan"), None, float("inf"), 2.0]
+    write_rows(tmp_path / "in/pages.parquet", [{"id": key, "text": text_of(i)} for i, key in enumerate(ids)])
+    write_rows(tmp_path / "in/labels.parquet", [{"id": key, "grade": i} for i, key in enumerate(ids)])
+    sources = [{"name": "pages", "files": "in/pages.parquet", "exempt": True}]
+    corpus.recipe["sources"] = sources
+    recipe = with_join(corpus, on="id", take="grade")
+    build_here(recipe)
+    assert {row["grade"] for row in table_of(recipe, "pages")} == {0, 5, None}
+    (account,) = published_manifest(recipe.folder).joins
+    assert (account.matched, account.unmatched, account.unused) == (2, 4, 4)
+    show_corpus(recipe)
+    assert (
+        "2 of 6 documents of pages have labels by id; 4 of 6 labels have no document"
+        in capsys.readouterr().out
+    )
 
 
 def test_label_files_with_other_types_or_damage_are_refused(pages):
