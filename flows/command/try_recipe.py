@@ -119,6 +119,9 @@ def print_cascades(recipe: "Recipe", documents: int, agreement: float) -> None:
         low, high = cascade.interval
         say(f"judge {cascade.judge} of {', '.join(cascade.sources)}, which alone keeps `{cascade.alone}`:")
         lines = {"only_if": cascade.only_if, "keep": cascade.keep}
+        if not cascade.only_if:
+            say("an earlier judge can replace it, with this condition:")
+            del lines["only_if"]
         say(yaml.safe_dump(lines, sort_keys=False, width=10**6, allow_unicode=True).rstrip())
         say(
             f"of {counted(cascade.documents, 'other document')}, it reads "

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 # For each score and size of clusters: the clusters with several scores, the mean of their spreads (largest less
-# smallest score), those on both sides of the threshold of a `keep`, and the cluster with the largest spread.
+# smallest score), the clusters on both sides of the threshold of a `keep`, and the cluster with the largest spread.
 AGREEMENT = pa.schema(
     [("column", pa.string()), ("from_size", pa.int64()), ("to_size", pa.int64()), ("clusters", pa.int64()),
      ("mean_spread", pa.float64()), ("threshold", pa.string()), ("both_sides", pa.int64()),

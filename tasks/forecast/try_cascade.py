@@ -1,7 +1,7 @@
 """A trial of judges: propose which documents an expensive judge need not read, for an agreement with it.
 
-All judges of a source judge a sample of its documents. A score of an earlier judge divides the documents: those
-below `low` are removed, those from `high` on are kept, and the last judge decides about the others. The two
+All judges of a source judge a sample of its documents. A score of an earlier judge divides the documents:
+below `low` they are removed, from `high` on they are kept, and the last judge decides about the others. The two
 thresholds are chosen on a half of the sample, so that the last judge reads as few documents as possible. The
 agreement is measured with the proposed conditions on the other half.
 """
@@ -44,7 +44,7 @@ class Cut(NamedTuple):
 
 @dataclass(frozen=True)
 class Cascade:
-    """A proposed `only_if` and `keep` of a judge.
+    """A proposed `only_if` and `keep` of a judge. only_if: "" if `keep` decides without the judge.
 
     alone: the condition by which the judge alone decides. documents: on which the conditions were measured. judged:
     of these, read by the judge. equal: of these, with the decision of the judge alone.
@@ -147,7 +147,7 @@ def proposed(
             break
         only_if, keep = conditions_of(name, cuts[name], condition)
         part = table.take(held)
-        is_judged = mask_of(only_if, part)
+        is_judged = mask_of(only_if, part) if only_if else np.zeros(len(part), np.bool_)
         is_equal = mask_of(keep, without_answers(part, own, is_judged)) == decided[held]
         counts = (len(held), int(is_judged.sum()), int(is_equal.sum()))
         cascade = Cascade(judge.name, tuple(s.name for s in sources), condition, only_if, keep, *counts)
@@ -164,7 +164,7 @@ def names_of(models: Sequence[Model]) -> set[str]:
 
 
 def halves(documents: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows by which thresholds are chosen, and those on which the agreement is measured."""
+    """Return the rows by which thresholds are chosen, and the rows on which the agreement is measured."""
     order = np.random.default_rng(0).permutation(documents)
     return np.sort(order[: documents // 2]), np.sort(order[documents // 2 :])
 
@@ -220,8 +220,13 @@ def threshold(scores: NDArray[np.float32], place: int) -> str:
 
 
 def conditions_of(column: str, cut: Cut, by_judge: str) -> tuple[str, str]:
-    """Return `only_if` and `keep` for thresholds of a column. by_judge: the condition of the judge alone."""
+    """Return `only_if` and `keep` for thresholds of a column. by_judge: the condition of the judge alone.
+
+    If no document is between the thresholds, `only_if` is "", and `keep` does not read the judge.
+    """
     name = column if SIMPLE_NAME.fullmatch(column) else f'"{column}"'
+    if not cut.judged:
+        return "", f"{name} >= {cut.high or cut.low}"
     ends = [f"{name} >= {cut.low}"] if cut.low else []
     ends += [f"{name} < {cut.high}"] if cut.high else []
     by_judge = f"({by_judge})" if re.search(r"\bxor\b", by_judge, re.IGNORECASE) else by_judge

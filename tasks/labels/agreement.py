@@ -3,7 +3,7 @@
 The scores exist before deduplication: of judges with `at: ingest`, and the columns of the recipe's
 `agreement`. Judges after deduplication do not read the removed documents of a cluster.
 
-Rows out, for each score and each size of clusters from one power of two to the next: AGREEMENT.
+Rows out: AGREEMENT, for each score and each range of cluster sizes between powers of two.
 """
 
 import re

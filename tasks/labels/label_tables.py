@@ -104,7 +104,7 @@ def first_with_columns(source: Source, files: Sequence[InputFile]) -> tuple[Inpu
 
 
 def label_files(source: Source, join: Join) -> tuple[tuple[InputFile, ...], bool]:
-    """Return the files of a join's labels, and whether they are those of a published corpus. Raises BadInput."""
+    """Return the files of a join's labels, and whether they belong to a published corpus. Raises BadInput."""
     if len(join.labels) == 1 and (corpus := corpus_at(join.labels[0])) is not None:
         paths = [
             artifact.path

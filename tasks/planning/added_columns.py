@@ -21,7 +21,7 @@ NUMBERS = (pa.types.is_null, pa.types.is_floating, pa.types.is_integer, pa.types
 
 
 def check_joins(source: Source, columns: pa.Schema, labels: Sequence[LabelTable]) -> pa.Schema:
-    """Return the columns of a source with those of its joins.
+    """Return the columns of a source and of its joins.
 
     Raises BadInput if the source lacks the column of a key, or if the name of a column is in use.
     """

@@ -92,7 +92,7 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     listed = [files or [] for files in listed]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
     if not faults:
-        check_reads_no_output(recipe, chosen)
+        check_reads_no_output(recipe, chosen, labels)
         if not replace:
             check_same_corpus(recipe, chosen)
     named = {
@@ -129,11 +129,16 @@ def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> 
         )
 
 
-def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
-    """Raise BadRecipe if a source reads the published corpus of this recipe, which each build changes."""
+def check_reads_no_output(
+    recipe: Recipe,
+    chosen: Sequence[Sequence[InputFile]],
+    labels: Sequence[Sequence[LabelTable] | None],
+) -> None:
+    """Raise BadRecipe if a source or a join reads the published corpus of this recipe, which each build changes."""
     output = f"{recipe.folder.url}/published/"
-    for source, files in zip(recipe.sources, chosen, strict=True):
-        if any(file.url.startswith(output) for file in files):
+    for source, files, tables in zip(recipe.sources, chosen, labels, strict=True):
+        labels_files = [file for table in tables or () for file in table.files]
+        if any(file.url.startswith(output) for file in [*files, *labels_files]):
             raise BadRecipe(
                 f"source {source.name}: it reads the published corpus of this recipe ({output}), which each build "
                 "changes; copy it, or build under another name"

@@ -143,7 +143,7 @@ def read_sample(
 ) -> Iterator[SampleDocuments]:
     """Return some documents of a source, from several of its files and from different places in them.
 
-    also: columns to read, if the source has them, besides those of the steps.
+    also: columns to read, if the source has them, besides the columns of the steps.
     """
     files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())

@@ -198,7 +198,7 @@ def classify(judged: Judged, trail: Trail) -> Manifest:
 def inputs_of_jobs(
     judged: Judged, trail: Trail, step: str, condition: Condition | None, columns: Iterable[str]
 ) -> dict[str, Any]:
-    """Return the fields of AnswersForShard except the shard. columns: those that conditions read."""
+    """Return the fields of AnswersForShard except the shard. columns: that conditions read."""
     judge, facts = judged.settings_of(trail.source), read_ingest_facts(judged.folder, trail)
     names = {*columns, *DOCUMENT_COUNTS.names}
     return {

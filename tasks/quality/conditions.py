@@ -69,7 +69,9 @@ class Condition:
             return
         for model in later:
             if any(f'column "{column.name}"' in description for column in model.added_columns):
-                description = f"judge {model.judge}, which adds a column that it reads, runs later"
+                description = (
+                    f"judge {model.judge}, which adds a column that it reads, runs after this condition"
+                )
         raise bad_input(self.source.name, f"{self.shown}: {description}")
 
     def mask(self, folder: Folder, documents: pa.Table) -> NDArray[np.bool_]:

@@ -37,7 +37,7 @@ class Fault(ValueError):
 
 
 def load_config(folder: Path) -> dict[str, Any]:
-    """Return the configuration of a model; its labels are those of HEAD_CONFIG, if the folder has a head."""
+    """Return the configuration of a model; if the folder has a head, with the labels of HEAD_CONFIG."""
     config: dict[str, Any] = json.loads((folder / "config.json").read_text())
     if (folder / HEAD_CONFIG).is_file():
         head = load_head(folder / HEAD_CONFIG)

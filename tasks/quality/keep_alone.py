@@ -11,7 +11,7 @@ from zyda_flows.tasks.quality.keep_parser import RowDialect, parse, paths_in
 def alone(keep: str, others: Collection[str], own: Collection[str]) -> str | None:
     """Return the condition by which a judge alone decides; None if `keep` does not read the judge's columns.
 
-    The operands of AND and OR in `keep` that read columns of `others`, which are those of `only_if`, and no
+    The operands of AND and OR in `keep` that read columns of `others`, the columns of `only_if`, and no
     column of the judge, are left out: `cheap >= 0.6 OR edu >= 2` with the `only_if` `cheap < 0.6` becomes `edu >=
     2`. If the rest still reads columns of `others`, the condition is the whole `keep`.
     """

@@ -10,7 +10,7 @@ line into words at the white space of ASCII, and CCNet counts words between all 
 An empty text is one empty line. The text is not normalised: CCNet first removes accents, replaces punctuation,
 writes lower case and 0 for digits, and splits the text by SentencePiece, which its authors' models require.
 
-KenLM trusts its files: damaged ones can crash it while it loads them or reads a text. So it runs in a process of
+KenLM trusts its files: a damaged file can crash it while it loads them or reads a text. So it runs in a process of
 its own (`tasks.quality.kenlm_process`), with limits of memory and time.
 """
 
@@ -139,7 +139,9 @@ class KenlmProcess:
         status = self.process.wait()
         by = Signals(-status).name if status < 0 else f"status {status}"
         memory, seconds = limits().kenlm_memory >> 20, limits().kenlm_seconds
-        allowed = f"{memory:,} MiB and {seconds} seconds besides those for its size are allowed"
+        allowed = (
+            f"{memory:,} MiB and {seconds} seconds are allowed, in addition to the allowance for its size"
+        )
         raise Fault(f"KenLM ended by {by} while it {what} ({allowed}); {AGAIN}")
 
     def answers(self, texts: pa.ChunkedArray) -> list[pa.Array]:
@@ -149,7 +151,7 @@ class KenlmProcess:
                     self.start()
                 try:
                     numbers = [self.perplexity(text.as_py()) for text in texts]
-                except BaseException:  # an interrupted call would leave an answer for the next one
+                except BaseException:  # an interrupted call would leave an answer for the next call
                     self.end()
                     raise
         except Fault as error:

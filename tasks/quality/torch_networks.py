@@ -48,7 +48,7 @@ class HeadOnFirst(nn.Module):
 class EmbeddingHead(nn.Module):
     """An encoder of sentences, whose embedding is the input of a head of one to MOST_LAYERS linear layers.
 
-    The names of the head's weights are those of `torch.nn.Sequential` with an activation between linear layers:
+    The head's weights have the names of `torch.nn.Sequential` with an activation between linear layers:
     `0.weight` and `0.bias`, `2.weight` and so on. Raises Fault if weights are missing or do not fit.
     """
 

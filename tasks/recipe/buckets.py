@@ -14,7 +14,7 @@ Weights = Literal["tokens", "documents"]
 class Bucket(Strict):
     """Buckets of documents by the percentiles of their scores, among the documents that all filters kept.
 
-    A document is in bucket k if its score is at least the k-th percentile and below the next one.
+    A document is in bucket k if its score is at least the k-th percentile and below the next percentile.
     """
 
     name: Annotated[str, AfterValidator(check_name)] = Field(
@@ -35,7 +35,7 @@ class Bucket(Strict):
     count: Annotated[int, Number] = Field(20, ge=2, le=MOST_BUCKETS, description="The number of buckets.")
     weights: Weights = Field("tokens", description="The weight of a document: its `tokens`, or 1.")
     within: Literal["corpus", "source"] = Field(
-        "corpus", description="Whether the percentiles are those of all sources together, or of each source."
+        "corpus", description="The percentiles of all sources together (`corpus`), or of each `source`."
     )
     folders: Flag = Field(
         False, description="Publish each bucket in its own folder inside the source's folder."

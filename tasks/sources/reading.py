@@ -238,7 +238,7 @@ def read_table_rows(
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
     """Yield the rows of a table without texts, and their numbers in the file, (n,), some MiB at a time.
 
-    columns: to read; a table lacks those that no row of it has. Raises BadInput at the first bad row.
+    columns: to read; a table lacks the columns that none of its rows has. Raises BadInput at the first bad row.
     """
     kind, selection = format_of(source, file), Selection(only=tuple(columns))
     with open_listed_file(source, file, kind) as stream:

@@ -59,7 +59,7 @@ class BuildTaskRunner(DaskTaskRunner):
         """
         if not self.is_checked:
             self.check_server()
-        # Each task run is another one, so Dask need not compute a key from the arguments, which have the recipe.
+        # Task runs are unique. Without `pure`, Dask does not hash their arguments, which contain the recipe.
         self.client.submit = partial(PrefectDaskClient.submit, self.client, pure=False)
         with TagsContext(current_tags=set()), PickledSettings.current():
             return super().submit(*arguments, **options)

@@ -60,7 +60,7 @@ class CleaningCounts(Record):
 class ControlCounts(Record):
     """The documents on which a judge was compared with the conditions before it.
 
-    documents: of the sample. equal: those for which the judge alone, by the condition `alone`, decides as the
+    documents: of the sample. equal: the number for which the judge alone, by the condition `alone`, decides as the
     `keep` of the recipe does.
     """
 

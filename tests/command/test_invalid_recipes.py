@@ -245,6 +245,11 @@ def test_source_that_reads_its_published_corpus_fails(zyda, tmp_path):
     ]
     (tmp_path / "second.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path, sources=sources)))
     assert_fails(*zyda("check", "second.yaml"), "source own: it reads the published corpus of this recipe")
+    for labels in ("out/swept/published", "out/swept/published/a/*.parquet"):
+        (source,) = valid_recipe(tmp_path)["sources"]
+        source["join"] = {"from": labels, "on": "sha256", "key": "name", "take": {"label": "text"}}
+        (tmp_path / "third.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path, sources=[source])))
+        assert_fails(*zyda("check", "third.yaml"), "source a: it reads the published corpus of this recipe")
 
 
 def test_recipe_in_a_folder_named_like_a_pattern_is_built(zyda, tmp_path, monkeypatch):

@@ -268,8 +268,14 @@ def test_judges_of_two_sources_run_in_the_same_order_and_place(corpus):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"keep": "deep_prob > 0.5"}, "judge deep, which adds a column that it reads, runs later"),
-        ({"only_if": "cheap_hq > 0.5"}, "judge cheap, which adds a column that it reads, runs later"),
+        (
+            {"keep": "deep_prob > 0.5"},
+            "judge deep, which adds a column that it reads, runs after this condition",
+        ),
+        (
+            {"only_if": "cheap_hq > 0.5"},
+            "judge cheap, which adds a column that it reads, runs after this condition",
+        ),
         ({"keep": "cheap_best > 0.5"}, 'unable to find column "cheap_best"'),
         ({"only_if": "stars"}, "expected Boolean"),
         ({"keep": "cheap_hq >> 1; DROP"}, "judge cheap.keep: "),
