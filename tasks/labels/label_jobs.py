@@ -147,7 +147,7 @@ class TypesOfFile(RecordJob[FileTypes]):
         return self.recorded(FileTypes(packed=pack(unify(schemas)), rows=rows, size=size))
 
     def by_footer(self) -> FileTypes:
-        """Return the types from the first rows, and the number of rows from the footer, if the file has a footer."""
+        """Return the types from the first rows, and the number of rows from the file's footer, if any."""
         file = self.file
         inspected = inspect(self.reader, file, "", sys.maxsize, may_be_bad=False).file
         first = first_table(self.reader, file)

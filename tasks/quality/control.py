@@ -2,8 +2,8 @@
 
 For each document of the sample, two decisions are compared: `keep` of the recipe, in which the answers of the judge
 are null if `only_if` is not true; and the condition of `tasks.quality.keep_alone`, with the judge's answer for each
-document. The additional answers are stored beside the answers of `classify`, where a later build finds them. They are
-neither published nor read by other stages.
+document. The additional answers are stored beside the answers of `classify`, where a later build finds them. They
+are neither published nor read by other stages.
 
 A document is in the sample if the hash of its id is below a bound, which is chosen so that the sample has at least
 `control` documents, unless all are fewer: its expected size is five standard deviations more.
