@@ -76,11 +76,12 @@ def compare_labels(texts: list[str]) -> Row:
 
     Raises SystemExit if too many clear labels differ.
     """
-    from zyda_flows.tasks.quality.torch_models import Classifier, softmax
+    from zyda_flows.tasks.quality.torch_models import Classifier, probabilities_of
 
     models = {device: Classifier(MODEL, MAX_TOKENS, device=device) for device in ("cpu", "cuda")}
     answers = {
-        device: timed(lambda model=model: softmax(model.logits(texts))) for device, model in models.items()
+        device: timed(lambda model=model: probabilities_of(model.heads[0], model.logits(texts)))
+        for device, model in models.items()
     }
     clear, equal = equal_labels(answers["cuda"][0], answers["cpu"][0])
     if equal < LEAST_EQUAL * clear:

@@ -25,6 +25,7 @@ from zyda_flows.tasks.recipe.joins import Join
 from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
 from zyda_flows.tasks.recipe.passages import LongPassages, RepeatedLines, RepeatedParagraphs, SharedUnits
+from zyda_flows.tasks.recipe.semantic import Semantic, SemanticRound
 from zyda_flows.tasks.recipe.source import Classify, MaxLosses, Source
 from zyda_flows.tasks.recipe.steps.registry import KINDS, STEPS
 
@@ -48,6 +49,8 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "A source": ("An entry of `sources`. ", Source),
     "Deduplication": ("`dedup`, or each of its rounds. ", MinHashRound),
     "Deduplication of equal texts": ("`dedup`, or each of its rounds, with `exact`. ", ExactRound),
+    "Semantic deduplication": ("`dedup`, or each of its rounds, with `semantic`. ", SemanticRound),
+    "Semantic": ("`dedup.semantic`. ", Semantic),
     "Verify": ("`dedup.verify`. ", Verify),
     "Repeated passages": ("An entry of `passages`, with `length`. ", LongPassages),
     "Repeated lines": ("An entry of `passages`, with `lines`. ", RepeatedLines),

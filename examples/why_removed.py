@@ -11,7 +11,9 @@ import polars as pl
 
 def main(published: Path) -> None:
     """Print what was removed for each reason, and the near-duplicates that were least like what was kept."""
-    removed = pl.scan_parquet(published / "removed/*/*.parquet")
+    # Sources with other rules, judges or labels have other columns of evidence and scores.
+    files = published / "removed/*/*.parquet"
+    removed = pl.scan_parquet(files, missing_columns="insert", extra_columns="ignore")
     print(
         removed.group_by("source", "stage", "reason")
         .agg(documents=pl.len(), tokens=pl.sum("n_tokens"))

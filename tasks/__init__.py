@@ -8,6 +8,7 @@
 `documents`  steps for single texts: cleaning, measures, and removal by rules
 `signatures` candidates for near-duplicates in all sources: signatures, band keys, shared buckets
 `dedup`      confirmed near-duplicates and the kept documents: clusters, preference, comparison, reference corpora
+`semantic`   documents with the same content in other words: proposed and confirmed by the vectors of models
 `labels`     columns from outside: labels that others published, found for each document
 `quality`    the judgement of a model about a document, and the documents that a source keeps
 `passages`   passages that several documents share, and what is cut of them

@@ -11,7 +11,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Section:
+class BoundsSection:
     """A section of docs/limits.md: its title, and a paragraph about all its bounds."""
 
     title: str
@@ -19,7 +19,7 @@ class Section:
 
 
 def bound(
-    value: int, applies_to: str, beyond: str = "", *, unit: str = "", section: Section | None = None
+    value: int, applies_to: str, beyond: str = "", *, unit: str = "", section: BoundsSection | None = None
 ) -> Any:
     """Return a field of `Limits`, with its description for docs/limits.md.
 
@@ -44,7 +44,7 @@ class Limits:
         1 << 23,
         "a Zstandard dictionary in a WARC file; the standard requires as much",
         unit="bytes",
-        section=Section("Compressed files and HTTP bodies"),
+        section=BoundsSection("Compressed files and HTTP bodies"),
     )
     zstd_dictionaries: int = bound(100, "Zstandard dictionaries in one file; usually 1")
     growth: int = bound(
@@ -73,7 +73,7 @@ class Limits:
         1 << 16,
         "the head of a WARC record; real heads have up to 6 KiB",
         unit="bytes",
-        section=Section("WARC files"),
+        section=BoundsSection("WARC files"),
     )
     http_head: int = bound(
         1 << 18,
@@ -103,7 +103,7 @@ class Limits:
         12 << 20,
         "a page in UTF-8",
         unit="bytes",
-        section=Section(
+        section=BoundsSection(
             "HTML pages",
             (
                 "A page beyond these limits is removed by the extractor's rule [`failed`]("
@@ -161,7 +161,7 @@ class Limits:
         1 << 28,
         "a compressed e-print; all its decompressed files together",
         unit="bytes",
-        section=Section(
+        section=BoundsSection(
             "arXiv e-prints and LaTeX",
             (
                 "A document beyond a `latex_` limit is removed by the extractor's rule [`failed`]("
@@ -193,7 +193,7 @@ class Limits:
         1 << 26,
         "the XML of a page; the longest pages have 2 MiB of text",
         unit="bytes",
-        section=Section("Wikipedia dumps and wikitext"),
+        section=BoundsSection("Wikipedia dumps and wikitext"),
     )
     dump_head: int = bound(
         1 << 20,
@@ -219,7 +219,7 @@ class Limits:
         1 << 26,
         "a line of JSON Lines; a worker holds several copies of it",
         unit="bytes",
-        section=Section("Rows of Parquet, Arrow, JSON Lines, CSV and text files"),
+        section=BoundsSection("Rows of Parquet, Arrow, JSON Lines, CSV and text files"),
     )
     line_values: int = bound(1 << 22, "lists, objects and their elements in a line of JSON Lines")
     record_bytes: int = bound(1 << 26, "a CSV record, which can have several lines", unit="bytes")
@@ -284,7 +284,7 @@ class Limits:
         1 << 26,
         "a list of files (`files_from`), decompressed",
         unit="bytes",
-        section=Section(
+        section=BoundsSection(
             "Lists, models and tokenizers",
             (
                 "`zyda check` or the build ends with an error if a file is beyond one of these limits. "
@@ -325,7 +325,9 @@ class Limits:
         "a file with the rules of a language, or a list of words",
         unit="bytes",
     )
-    model_bytes: int = bound(1 << 33, "a model of fastText or KenLM", unit="bytes")
+    model_bytes: int = bound(
+        1 << 33, "a model of fastText or KenLM, or the weights of a model of token ids", unit="bytes"
+    )
     kenlm_memory: int = bound(
         1 << 30,
         "memory of the process of a KenLM model, in addition to four times the size of its file",
@@ -334,6 +336,7 @@ class Limits:
     kenlm_seconds: int = bound(
         60, "CPU seconds to load a KenLM model or to judge a text, in addition to one for each MiB of it"
     )
+    model_dims: int = bound(4096, "numbers of a vector of a model whose cosines are compared")
     model_labels: int = bound(1000, "labels of a model, each of which is a column")
     tokenizer_bytes: int = bound(1 << 28, "a tokenizer.json", unit="bytes")
     tokenizer_memory: int = bound(1 << 31, "memory in the trial of a tokenizer", unit="bytes")
@@ -346,7 +349,7 @@ class Limits:
     expression_characters: int = bound(
         20_000,
         "characters of an expression",
-        section=Section(
+        section=BoundsSection(
             "Expressions", "A `keep` or `where` beyond one of these limits is rejected with an error."
         ),
     )
@@ -370,7 +373,7 @@ class Limits:
         100_000,
         "values of `component` in a source, and names of licences that are in no list",
         "an error before anything is published; rarer names of licences are counted together",
-        section=Section("Accounts"),
+        section=BoundsSection("Accounts"),
     )
 
     cluster_bytes: int = bound(
@@ -378,7 +381,7 @@ class Limits:
         "text of a cluster that is compared without an index",
         "the cluster is compared by an index of its shingles",
         unit="bytes",
-        section=Section(
+        section=BoundsSection(
             "Clusters that `verify` compares",
             (
                 "Beyond these limits, a removal can be missed, but every removal has a valid reason "

@@ -33,10 +33,15 @@ from zyda_flows.tasks.publish.files import publish
 from zyda_flows.tasks.quality.classify import classify
 from zyda_flows.tasks.quality.control import control
 from zyda_flows.tasks.quality.filter import filter_documents, keep_judged
+from zyda_flows.tasks.quality.vectors import vectors
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.judged import judged_at
 from zyda_flows.tasks.recipe.judges import Place
 from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
+from zyda_flows.tasks.semantic.against import confirm_against, content_against, pairs_against, propose_against
+from zyda_flows.tasks.semantic.confirm import confirm
+from zyda_flows.tasks.semantic.links import contradictions, links
+from zyda_flows.tasks.semantic.propose import propose
 from zyda_flows.tasks.signatures.edges import edges
 from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.signatures.minhash import minhash
@@ -66,7 +71,9 @@ class PipelineCheck(NamedTuple):
 
 LOSSES = PipelineCheck(check_losses, enabled=lambda recipe: recipe.has_max_loss)
 
-CLUSTERING = (matches, against, minhash, edges, clusters, decisions, own_clusters)
+AGAINST = (propose_against, confirm_against, pairs_against, content_against)
+SEMANTIC = (*AGAINST, propose, confirm, contradictions, links)
+CLUSTERING = (matches, against, minhash, edges, *SEMANTIC, clusters, decisions, own_clusters)
 
 PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     ingest,
@@ -88,6 +95,7 @@ PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     passages,
     cuts,
     EachRound((index,)),
+    vectors,
     publish,
     LOSSES,
 )
@@ -119,7 +127,7 @@ def stages() -> list[Stage]:
             raise TypeError(f"{stage} is not a stage: it lacks @stage")
         if stage.name in known:
             raise TypeError(f"two stages are called {stage.name}")
-        if missing := [name for name in stage.inputs if name not in known]:
+        if missing := [name for name in stage.inputs if not known.intersection(name.split("|"))]:
             raise TypeError(f"stage {stage.name} takes {missing[0]}, which no stage before it gives")
         known.add(stage.name)
     return in_order

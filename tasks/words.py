@@ -3,6 +3,7 @@
 STAGES = {
     "removals": "deduplication",
     "against": "comparison with other corpora",
+    "content_against": "comparison of content with other corpora",
     "deny": "the deny list",
     "cuts": "passages",
 }

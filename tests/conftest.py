@@ -19,11 +19,13 @@ from browser import browser, browser_with_local_names, page  # noqa: F401 (fixtu
 from clusters import small_cluster
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
+from meaning_models import sentence_encoder, static_model  # noqa: F401 (fixtures)
 from object_stores import gcs, s3  # noqa: F401 (fixtures)
 from patience import HANG
 from postgres import postgres  # noqa: F401 (fixture)
 from published_code import judged, judged_by_datatrove  # noqa: F401 (fixtures)
 from report_pages import labelled  # noqa: F401 (fixture)
+from semantic_corpus import families  # noqa: F401 (fixture)
 from small_corpus import (
     SHARED,
     Corpus,
@@ -34,6 +36,7 @@ from small_corpus import (
     published_undisturbed,
     zyda,
 )
+from token_judges import random_judge
 
 from zyda_flows.flows.server.local_server import (
     export_api,
@@ -183,6 +186,8 @@ def inputs(tmp_path_factory, compiled):
     other = another(tmp_path_factory.mktemp("other"))
     corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 8)
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
+    corpus.recipe["judges"] = [{"name": "own", "model": str(random_judge(corpus.folder / "own"))}]
+    corpus.recipe["publish_vectors"] = "own"
     return corpus
 
 

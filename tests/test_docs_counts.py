@@ -33,7 +33,7 @@ def first_cells(text):
 
 
 def test_readme_lists_every_command():
-    listed = set(re.findall(r"^ {4}zyda (\w+)", page("README.md"), re.MULTILINE))
+    listed = set(re.findall(r"^ {4}zyda ([\w-]+)", page("README.md"), re.MULTILINE))
     assert listed == set(typer.main.get_command(app).commands)
 
 

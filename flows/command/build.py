@@ -117,6 +117,9 @@ def prefect_and_cluster(
             from zyda_flows.tasks.workers.trouble import cluster_explained  # late
         err.print(f"dashboard: {server.api.link}", highlight=False)
         say_if_compiling(err)
+        logging.raiseExceptions = (
+            False  # else Prefect prints that it cannot send its log to a server that has ended
+        )
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
             logging.getLogger(name).setLevel(logging.CRITICAL)
         stack.enter_context(server_watchdog(server))

@@ -33,6 +33,7 @@ from zyda_flows.flows.command import (
     report,
     status,
     trace_mixture,
+    train_judge,
     try_recipe,
     up,
     verify,
@@ -47,7 +48,7 @@ NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Start": (demo, recipes, init),
-    "Make a corpus": (check, try_recipe, params, fetch, plan, build),
+    "Make a corpus": (check, try_recipe, params, train_judge, fetch, plan, build),
     "Inspect a corpus": (ledger, explain, find, look, audit, report),
     "Maintain a corpus": (verify, clean, forget),
     "Publish a corpus": (export, push),
@@ -55,8 +56,8 @@ PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Run it from Prefect": (up, status, watch, down),
 }
 
-# Commands whose names cannot be names of modules: a keyword of Python, and a module of its library.
-COMMAND_NAMES = {"try_recipe": "try", "trace_mixture": "trace"}
+# Commands whose names cannot be names of modules: a keyword, a module of Python's library, a name with a hyphen.
+COMMAND_NAMES = {"try_recipe": "try", "trace_mixture": "trace", "train_judge": "train-judge"}
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 

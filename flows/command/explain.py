@@ -18,6 +18,7 @@ EXAMPLES = ("zyda explain recipe.yaml 72057594037927936",)
 MAX_MEMBERS = 20
 MAX_LINES = 20
 MAX_WIDTH = 1000
+MAX_FACTS, MAX_FACT = 20, 60
 
 
 def explain(
@@ -60,6 +61,8 @@ def print_explanation(explanation: "Explanation") -> None:
         out.print(f"from this document to {compared_with}:")
         for line in explanation.diff or ["(no difference)"]:
             out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
+        print_facts(explanation, out)
+    print_similar(explanation, out)
     print_passages(explanation, out)
     if explanation.text:
         how = (
@@ -72,6 +75,37 @@ def print_explanation(explanation: "Explanation") -> None:
             out.print(Text(f"  {line[:MAX_WIDTH]}{rest}"))
         if len(lines) > MAX_LINES:
             out.print(f"  and {len(lines) - MAX_LINES:,} more lines")
+
+
+def print_facts(explanation: "Explanation", out: "Console") -> None:
+    """Print the facts that the other document lacks."""
+    if explanation.is_too_long:
+        out.print("facts: not compared, because the texts are too long")
+    if explanation.lacks:
+        out.print("facts of this document that the other lacks (+: a negation that only the other has):")
+    for kind, facts in explanation.lacks.items():
+        more = f" and {len(facts) - MAX_FACTS:,} more" if len(facts) > MAX_FACTS else ""
+        listed = ", ".join(fact[:MAX_FACT] for fact in facts[:MAX_FACTS])
+        out.print(f"  {kind}: {listed}{more}", markup=False)
+
+
+def print_similar(explanation: "Explanation", out: "Console") -> None:
+    """Print the pairs of a kept document in semantic rounds."""
+    if explanation.similar:
+        out.print(
+            f"similar documents, {counted(explanation.similar_count, 'pair')} (+: a negation that is added):"
+        )
+    for other in explanation.similar:
+        contradicts = ", they contradict each other" if other.contradicts else ""
+        out.print(
+            f"  {other.place.doc_id}  {shown(other.place)}: cosine {other.cosine:.3f}{contradicts}",
+            markup=False,
+        )
+        for owner, facts in (("the other document", other.lacks), ("this document", other.has)):
+            if facts:
+                out.print(f"    {owner} lacks {facts}", markup=False)
+    if more := explanation.similar_count - len(explanation.similar):
+        out.print(f"  and {more:,} more")
 
 
 def print_passages(explanation: "Explanation", out: "Console") -> None:
@@ -107,6 +141,14 @@ def decision(explanation: "Explanation") -> str:
     """Return a sentence: whether a document is in the corpus, or why it was removed."""
     if explanation.is_published:
         return "It is in the corpus."
-    why = f"It was removed by stage {explanation.stage}, reason {explanation.reason}: {explanation.sentence}."
-    evidence = ", ".join(f"{name} {in_short(value)}" for name, value in explanation.evidence.items())
+    why = f"It was removed by stage {explanation.stage}, reason {explanation.reason}: {explanation.sentence}"
+    why += f": {explanation.condition}" if explanation.condition else "."
+    shown_values = dict(explanation.evidence)
+    if {"cosine", "proposed_cosine", "novel"} <= shown_values.keys():
+        cosine, proposed, novel = (shown_values.pop(name) for name in ("cosine", "proposed_cosine", "novel"))
+        why += (
+            f" The cosine with the kept document is {cosine:.3f} by the confirming model and {proposed:.3f} by the "
+            f"proposing model. The kept document lacks {novel:.1%} of its 3-grams of words."
+        )
+    evidence = ", ".join(f"{name} {in_short(value)}" for name, value in shown_values.items())
     return f"{why} ({evidence})" if evidence else why

@@ -1,4 +1,4 @@
-"""`zyda fetch`: copy the files of all sources of a recipe to one folder, from which the recipe can build."""
+"""`zyda fetch`: copy the files of all sources and labels of a recipe to one folder, from which it can build."""
 
 import shutil
 import time
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from zyda_flows.tasks.planning.fetching import Fetch
-    from zyda_flows.tasks.recipe.fields import Recipe
     from zyda_flows.tasks.sources.copies import FetchedFile
     from zyda_flows.tasks.storage.folder import Folder
 
@@ -48,7 +47,9 @@ def fetch(
     ] = False,
     sample: Sample = None,
 ) -> None:
-    """Copy the files of all sources to one folder. A build from the copies makes the same corpus.
+    """Copy the files of all sources and of the labels that they join to one folder.
+
+    A build from the copies makes the same corpus.
 
     Builds read the copies if the recipe has the folder in `inputs`. After an interruption, or when sources have
     changed, start the command again: it copies only missing and changed files. If a host limits requests, the
@@ -65,7 +66,7 @@ def fetch(
         with bar_or_lines("read", total_bytes(fetched.to_verify)) as advance:
             fetched.verify_all(at_once, advance)
     to_copy = fetched.to_copy
-    console().print(sizes_by_source(recipe, fetched.wanted, to_copy))
+    console().print(sizes_by_source(fetched.wanted, to_copy))
     expect_room(fetched.folder, total_bytes(to_copy))
     copy_with_progress(fetched, to_copy, at_once)
     say(f"all {counted(len(fetched.wanted), 'file')} are in {url}")
@@ -73,19 +74,15 @@ def fetch(
         say(f"to build from the copies, add to the recipe: inputs: {url}")
 
 
-def sizes_by_source(
-    recipe: "Recipe", wanted: "Sequence[FetchedFile]", to_copy: "Sequence[FetchedFile]"
-) -> "Table":
-    """Return a table of the sources: files, bytes, and files and bytes to copy."""
+def sizes_by_source(wanted: "Sequence[FetchedFile]", to_copy: "Sequence[FetchedFile]") -> "Table":
+    """Return a table of the sources and labels: files, bytes, and files and bytes to copy."""
     from zyda_flows.tasks.planning.fetching import total_bytes  # late
 
     table = table_of("source", "files", "size", "to copy", "size to copy", words=["source"])
-    for source in recipe.sources:
-        every, missing = (
-            [file for file in files if file.source == source.name] for files in (wanted, to_copy)
-        )
+    for source in dict.fromkeys(file.source for file in wanted):
+        every, missing = ([file for file in files if file.source == source] for files in (wanted, to_copy))
         sizes = (as_size(total_bytes(every)), as_size(total_bytes(missing)))
-        table.add_row(source.name, f"{len(every):,}", sizes[0], f"{len(missing):,}", sizes[1])
+        table.add_row(source, f"{len(every):,}", sizes[0], f"{len(missing):,}", sizes[1])
     return table
 
 

@@ -14,7 +14,11 @@ from zyda_flows.tasks.errors import BadInput
 if TYPE_CHECKING:
     from zyda_flows.tasks.recipe.fields import Recipe
 
-EXAMPLES = ("zyda find recipe.yaml page.txt", "cat page.txt | zyda find recipe.yaml -")
+EXAMPLES = (
+    "zyda find recipe.yaml page.txt",
+    "cat page.txt | zyda find recipe.yaml -",
+    "zyda find recipe.yaml 'how to sort a list' --meaning edu",
+)
 LONGEST_NAME = 4096  # characters of a path; longer arguments are texts
 LONGEST_HINT = 80  # characters of a text that may be a mistyped path
 NO_DOCUMENT = "no published document is similar to this text as a whole; parts of documents are not searched"
@@ -35,16 +39,42 @@ def find(
     most: Annotated[
         int, typer.Option(min=1, max=100, metavar="N", help="Largest number of documents to print.")
     ] = 10,
+    meaning: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JUDGE",
+            help="Compare vectors by this judge, which `publish_vectors` of the recipe lists.",
+        ),
+    ] = None,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Find the published documents that are most similar to a text as a whole.
 
     The command looks up candidates by their MinHash signatures, and compares their texts with the given text. It
-    does not find a document by a sentence or a paragraph of it. The exit status is 1 if no document is found.
+    does not find a document by a sentence or a paragraph of it. With --meaning it compares the published vectors of
+    all documents with the vector of the text. The exit status is 1 if no document is found.
     """
-    if not print_nearest(load(recipe_path, storage, sample), text, most):
+    recipe = load(recipe_path, storage, sample)
+    if not (
+        print_nearest(recipe, text, most) if meaning is None else print_meaning(recipe, text, meaning, most)
+    ):
         raise typer.Exit(code=1)
+
+
+def print_meaning(recipe: "Recipe", file_or_text: str, judge: str, most: int) -> bool:
+    """Print the documents with the most similar vectors; return whether there are any. Raises BadInput, Denied."""
+    from rich.markup import escape  # late
+
+    from zyda_flows.tasks.lookup.nearest_meaning import nearest_in_meaning  # late
+
+    columns = ("cosine", "document", "source", "row", "file", "begins")
+    table = table_of(*columns, words=["document", "source", "file", "begins"])
+    for near in nearest_in_meaning(recipe, text_of(file_or_text), judge, most):
+        place = (str(near.doc_id), near.source, f"{near.row:,}", escape(near.file))
+        table.add_row(f"{near.cosine:.3f}", *place, escape(in_one_line(near.beginning)))
+    console().print(table if table.row_count else f"judge {judge} has no vectors of published documents")
+    return bool(table.row_count)
 
 
 def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
@@ -63,11 +93,16 @@ def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
     columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
     table = table_of(*columns, words=["document", "source", "file", "begins"])
     for near in neighbours:
-        beginning = " ".join("".join(c if c.isprintable() else " " for c in near.beginning).split())
         numbers = (f"{near.jaccard:.3f}", f"{near.containment:.3f}", str(near.doc_id))
-        table.add_row(*numbers, near.source, f"{near.row:,}", escape(near.file), escape(beginning))
+        table.add_row(
+            *numbers, near.source, f"{near.row:,}", escape(near.file), escape(in_one_line(near.beginning))
+        )
     console().print(table)
     return True
+
+
+def in_one_line(text: str) -> str:
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def text_of(file_or_text: str) -> str:

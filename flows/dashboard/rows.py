@@ -17,6 +17,7 @@ class Cell:
 
     done, total: numbers of shards. documents_read: the counts of the finished shards. receipt: set when the stage
     is finished. shard_fractions: the finished fraction of shards that take long, by the names of the shards.
+    fan_outs: the numbers of done and of all shards of each fan-out, of a stage with several.
     """
 
     done: int = 0
@@ -24,6 +25,19 @@ class Cell:
     documents_read: Counts = field(default_factory=Counts)
     receipt: Receipt | None = None
     shard_fractions: dict[str, float] = field(default_factory=dict)
+    fan_outs: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def count(self, report: dict[str, Any]) -> None:
+        """Record the counts of a report of a fan-out."""
+        self.done, self.total = report["done"], report["total"]
+        if not report.get("planned"):
+            self.documents_read = Counts(**report["documents_read"])
+            return
+        self.fan_outs[report["report_id"]] = self.done, self.total
+        self.done, known = map(sum, zip(*self.fan_outs.values(), strict=True))
+        self.total = max(
+            known, report["planned"], self.done + 1
+        )  # the stage is not finished before its receipt
 
     @property
     def size(self) -> Counts:

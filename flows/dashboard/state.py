@@ -29,7 +29,6 @@ from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.results import flat_receipts
 from zyda_flows.tasks.storage.artifacts import Receipt
-from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.textkernels.compiled import are_compiled
 
 UNSIZED = 0.05  # the largest fraction of a build that is shown before the size of the build is known
@@ -100,8 +99,7 @@ class BuildState:
                 cell.shard_fractions[report["shard"]] = report["fraction"]
                 return
             row.began = self.clock() if row.began is None else row.began
-            cell.done, cell.total = report["done"], report["total"]
-            cell.documents_read = Counts(**report["documents_read"])
+            cell.count(report)
         self.notify_followers()
 
     def spending(self) -> dict[str, Spent]:

@@ -10,11 +10,12 @@ from zyda_flows.flows.reporting.report_about import ABOUT
 from zyda_flows.flows.reporting.report_agreement import agreements
 from zyda_flows.flows.reporting.report_comparison import comparison
 from zyda_flows.flows.reporting.report_head import head, recipe_text
+from zyda_flows.flows.reporting.report_judges import curves, judges, pairs, thresholds
 from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, count
 from zyda_flows.flows.reporting.report_passages import passages
 from zyda_flows.flows.reporting.report_plan import taken
+from zyda_flows.flows.reporting.report_semantic import semantic_pairs
 from zyda_flows.tasks.accounts.audited import MEASURES
-from zyda_flows.tasks.accounts.judged import HEADS, judge_accounts, judge_cells
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.ledger_summary import TokenPath, token_paths
 from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings, RoundFindings, ShownCluster
@@ -190,19 +191,10 @@ def labels(findings: Findings) -> Iterator[Section]:
     yield Section("Quality labels", [note], plots.labels(findings))
 
 
-def judges(findings: Findings) -> Iterator[Section]:
-    """Yield the documents that each judge judged and removed, if the recipe has judges."""
-    accounts = [*judge_accounts(findings.ledger)]
-    rows = [judge_cells(account) for account in accounts]
-    if rows:
-        note = "The documents that enter each judge; its `keep` removed the removed documents."
-        notes = [note, *filter(None, (account.sentence() for account in accounts))]
-        yield Section("Judges", notes, tables=[Table("By judge and source", HEADS, rows)])
-
-
 # A chapter yields no section if the corpus has nothing to show in it.
 CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
-    tokens, comparison, composition, lengths, rules, rounds, passages, judges, labels, agreements, taken,
+    tokens, comparison, composition, lengths, rules, rounds, semantic_pairs, passages, judges, curves, thresholds,
+    pairs, labels, agreements, taken,
 )  # fmt: skip
 
 

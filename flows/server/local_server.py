@@ -24,6 +24,7 @@ START_SECONDS = 600  # allows for a busy machine; a server that cannot start end
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
 VACUUM = "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED"
+BLOCK_TYPES = ("PREFECT_SERVER_REGISTER_BLOCKS_ON_START", "PREFECT_SERVER_MEMOIZE_BLOCK_AUTO_REGISTRATION")
 SERVED_API = "ZYDA_SERVED_API"  # environment variable of a server of this project, with its Api as JSON
 HOW_TO_SIGN_IN = 'for the server of `zyda up`: eval "$(zyda up --env)"'
 SERVER = ["-m", "zyda_flows.flows.server.prefect_server"]
@@ -111,6 +112,7 @@ def start_server(
     )  # fmt: skip
     settings = {
         **retention(),
+        **(without_block_types() if guarded else {}),
         SERVED_API: api.model_dump_json(),
         "PREFECT_SERVER_API_AUTH_STRING": str(api.login),
         # Pages of other origins may not read answers; the dashboard's own pages need no permission.
@@ -141,6 +143,18 @@ def retention() -> dict[str, str]:
 
     is_chosen = "enabled" in get_current_settings().server.services.db_vacuum.model_fields_set
     return {} if is_chosen else {VACUUM: "events,flow_runs"}
+
+
+def without_block_types() -> dict[str, str]:
+    """Return the settings by which the server of one build does not register Prefect's types of blocks.
+
+    A build uses no blocks. The registration imports Prefect's integrations, which takes a second of CPU time. The
+    user's own settings take precedence.
+    """
+    from prefect.settings import get_current_settings
+
+    is_chosen = "register_blocks_on_start" in get_current_settings().server.model_fields_set
+    return {} if is_chosen else dict.fromkeys(BLOCK_TYPES, "false")
 
 
 class Pollable(Protocol):

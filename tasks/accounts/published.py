@@ -10,6 +10,7 @@ from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.bucketed import ScorePercentiles
 from zyda_flows.tasks.accounts.joined import JoinAccount
 from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.paired import PairAccount
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
@@ -91,6 +92,21 @@ class PublishedKeys(Record):
     documents: int
 
 
+class PublishedVectors(Record):
+    """The published vectors of a judge for a source: a row for each kept document that the judge judged.
+
+    mean_error, largest_error: the length of the difference of a vector in 8 bits to the exact vector, divided by
+    the length of the exact vector.
+    """
+
+    judge: str
+    source: str
+    dimensions: int
+    documents: int
+    mean_error: float
+    largest_error: float
+
+
 class NamedDigest(Record):
     """An input that is not published, with its SHA-256; for another corpus the SHA-256 of its manifest."""
 
@@ -104,9 +120,10 @@ class Published(Record):
     reasons: for each stage that removes documents, its reasons, each with a sentence about a document. audits,
     bands: of each round of near-duplicates, by folder. against: the other corpora of the rounds. lists: the lists
     of terms that rules counted. joins: the accounts of the joins of the sources. percentiles: of the scores by
-    which documents are in buckets. id_bits: bits of a doc_id for the source, the file and the row. table: the table
-    of the published files (`tasks.accounts.published_files`). accounts: files for people, written after the
-    manifest.
+    which documents are in buckets. vectors: the published vectors; None if there are none. semantic: the accounts
+    of semantic rounds, by the folder of their pairs; None if there are none. id_bits: bits of a doc_id for the
+    source, the file and the row. table: the table of the published files
+    (`tasks.accounts.published_files`). accounts: files for people, written after the manifest.
     """
 
     name: str
@@ -124,6 +141,8 @@ class Published(Record):
     lists: tuple[NamedDigest, ...] = ()
     joins: tuple[JoinAccount, ...] = ()
     percentiles: tuple[ScorePercentiles, ...] = ()
+    vectors: tuple[PublishedVectors, ...] | None = None
+    semantic: dict[str, PairAccount] | None = None
     table: TableFile
     accounts: tuple[File, ...]
 

@@ -5,18 +5,17 @@ are compared by the rule of the round (`tasks.dedup.comparison`). Rows out: as o
 exact similarities, in files by ranges of doc_ids.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.audited import IndexCounts
-from zyda_flows.tasks.dedup.comparison import COMPARISONS, Comparison, rank_members
+from zyda_flows.tasks.dedup.comparison import Comparison, rank_members
 from zyda_flows.tasks.dedup.contested import ContestedDocuments, RowsByCluster, RowsOfPart, neighbours
 from zyda_flows.tasks.dedup.exchange import Files, list_files
 from zyda_flows.tasks.dedup.preference import Preference
-from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
@@ -24,11 +23,11 @@ from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdicts import with_columns
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.counts import total
-from zyda_flows.tasks.storage.parts import read_part
+from zyda_flows.tasks.storage.parts import TextFile, read_part
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table, rows_between, write_table
 
-VERSION = 1
+VERSION = 2
 PART_BYTES = 256 << 20  # of text in a part, about
 # The binary logarithm of the most parts into which shards are cut at once. Each file has a row group for each
 # part, and a part reads the footers of all files.
@@ -37,7 +36,7 @@ ALL_BITS = 24  # the same for all parts: 4 PB of text
 
 
 class ComparedPartRecord(Record):
-    """The removed documents of a part with the documents that are kept for them: COMPARISONS by doc_id."""
+    """The removed documents of a part with the documents that are kept for them, by doc_id."""
 
     shard: Artifact
     by_index: IndexCounts
@@ -71,17 +70,19 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
         with self.folder.scratch_file() as scratch:
             reading = read_part(self.folder, self.gathered.artifacts, self.part, scratch)
             with reading as (rows, texts):
-                members = None if rows is None else rank_members(rows, self.order, self.comparison.dedup)
-                comparisons = [] if members is None else [*self.comparison.compare(members, texts)]
+                compared = [] if rows is None else [*self.compare(rows, texts)]
                 are_pieces = rows is not None and self.comparison.columns
                 by_index = IndexCounts(cut_pairs=pairs_of_pieces(rows) if are_pieces else 0)
-        table = pa.concat_tables([COMPARISONS.empty_table(), *(of for of, _ in comparisons)]).sort_by(
-            "doc_id"
-        )
+        none = self.comparison.schema.empty_table()
+        table = pa.concat_tables([none, *(removed for removed, _ in compared)]).sort_by("doc_id")
         shard = write_table(self.folder, self.path, self.name, table)
         return self.recorded(
-            ComparedPartRecord(shard=shard, by_index=sum((by for _, by in comparisons), by_index))
+            ComparedPartRecord(shard=shard, by_index=sum((by for _, by in compared), by_index))
         )
+
+    def compare(self, rows: pa.Table, texts: TextFile) -> Iterator[tuple[pa.Table, IndexCounts]]:
+        members = rank_members(rows, self.order, self.comparison.dedup)
+        return self.comparison.compare(members, rows, texts)
 
 
 def pairs_of_pieces(rows: pa.Table) -> int:
@@ -101,6 +102,7 @@ class VerifiedFile(ArtifactJob):
     clustered: Artifact
     number: int
     compared_parts: Files
+    schema: pa.Schema
 
     @property
     def name(self) -> str:
@@ -109,7 +111,7 @@ class VerifiedFile(ArtifactJob):
     def make(self) -> Artifact:
         rows = read_table(self.folder, self.clustered)
         ids = rows.column("doc_id").to_numpy()
-        compare = [COMPARISONS.empty_table()]
+        compare = [self.schema.empty_table()]
         if len(ids) and (parts := self.compared_parts.artifacts):
             compare.append(rows_between(self.folder, parts, int(ids[0]), int(ids[-1])))
         table = with_columns(rows, pa.concat_tables(compare).sort_by("doc_id"))
@@ -122,12 +124,13 @@ def decided_by_documents(
     tables: Sequence[Artifact],
     order: Preference,
     order_key: str,
+    comparison: Comparison,
 ) -> tuple[list[Artifact], list[str], IndexCounts]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
     Returns the files of decisions, the paths of intermediate files, and the counts of comparisons by an index.
     """
-    folder, comparison = dedup_round.folder, comparison_of(dedup_round.dedup)
+    folder = dedup_round.folder
     is_across = dedup_round.dedup.scope == "across"
     contested_jobs = [
         ContestedDocuments(folder, None, clusters_file, number, is_across)
@@ -178,7 +181,7 @@ def decided_by_documents(
     by_index = sum((compared.by_index for compared in records), IndexCounts(cut=cut))
     compare = list_files(folder, [shard for shard in compared_parts if shard.rows])
     files = [
-        VerifiedFile(folder, None, clusters_file, number, compare)
+        VerifiedFile(folder, None, clusters_file, number, compare, comparison.schema)
         for number, clusters_file in enumerate(tables)
     ]
     decided = fan_out(ArtifactJob.__call__, files, stage=dedup_round.name_of("decisions"), source=None)

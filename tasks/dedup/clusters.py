@@ -194,7 +194,7 @@ def key(
     "clusters",
     key,
     scope="corpus",
-    inputs=("trails", "edges", "sources"),
+    inputs=("trails", "edges|links", "sources"),
     published_as="clusters",
     cost=clusters_cost,
 )
@@ -211,7 +211,9 @@ def own_key(
     return stage_key("own_clusters", VERSION, None, key(dedup_round, trails, edges_receipt, sources))
 
 
-@stage("own_clusters", own_key, scope="corpus", inputs=("trails", "edges", "sources"), cost=clusters_cost)
+@stage(
+    "own_clusters", own_key, scope="corpus", inputs=("trails", "edges|links", "sources"), cost=clusters_cost
+)
 def own_clusters(
     dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:

@@ -18,11 +18,11 @@ from zyda_flows.tasks.dedup.preference import Preference
 from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.storage.counts import Counts
+from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import TextFile
 
 ROW_BYTES = 64  # estimated bytes of memory for a contested document that is decided by preference alone
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
-COMPARISONS = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,11 @@ class Comparison:
     dedup: Dedup
 
     @property
+    def schema(self) -> pa.Schema:
+        """The schema of the removed documents."""
+        return pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *self.evidence_schema])
+
+    @property
     def shingles(self) -> Any:
         """The shingle settings of the recipe, or None if the comparison needs no shingles."""
         return None
@@ -83,6 +88,15 @@ class Comparison:
     def key_settings(self) -> list[Any]:
         """The settings of the recipe that change the result, for keys; the order of preference is not included."""
         return [self.dedup.model_dump(include={"verify", "scope"}), self.shingles]
+
+    @property
+    def rows_key(self) -> Any:
+        """A JSON value of all that changes the rows of contested documents, beside the order and the pieces."""
+        return bool(self.columns)
+
+    def added_columns(self, folder: Folder, doc_ids: Ids) -> dict[str, pa.Array]:
+        """Return columns of documents that are not in their shard. doc_ids: (n,), ascending."""
+        return {}
 
     @property
     def needs_only_ids(self) -> bool:
@@ -107,16 +121,17 @@ class Comparison:
         """
         return np.zeros(len(piece_counts), np.uint32)
 
-    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, IndexCounts]]:
-        """Yield tables of removed documents, COMPARISONS, each with the counts of decisions by an index.
+    def compare(
+        self, members: RankedMembers, rows: pa.Table, texts: TextFile
+    ) -> Iterator[tuple[pa.Table, IndexCounts]]:
+        """Yield tables of removed documents, `schema`, each with the counts of decisions by an index.
 
         Here the first document of a cluster is kept. Each other document is removed for it if it is removable and
-        in a later group. The similarities are null, because no texts are compared.
+        in a later group. rows: the table of the members, without texts.
         """
         sizes = np.diff(members.starts)
         firsts = np.repeat(members.starts[:-1], sizes)
         is_later = members.removal_groups > members.removal_groups[firsts]
         removed = np.flatnonzero(is_later & members.is_removable)
-        ids, no_similarity = members.doc_ids, pa.nulls(len(removed), pa.float32())
-        columns = [pa.array(ids[removed]), pa.array(ids[firsts[removed]]), no_similarity, no_similarity]
-        yield pa.table(columns, schema=COMPARISONS), IndexCounts()
+        columns = [pa.array(members.doc_ids[removed]), pa.array(members.doc_ids[firsts[removed]])]
+        yield pa.table(columns, schema=self.schema), IndexCounts()

@@ -103,8 +103,8 @@ class RowsByCluster(ArtifactJob):
 
     @property
     def also_in_key(self) -> list[object]:
-        cut, reads_texts = self.comparison.cut_settings(self.piece_counts), bool(self.comparison.columns)
-        return [self.contested_here, cut, self.order.prefer, reads_texts]
+        cut = self.comparison.cut_settings(self.piece_counts)
+        return [self.contested_here, cut, self.order.prefer, self.comparison.rows_key]
 
     @cached_property
     def documents(self) -> pa.Table:
@@ -151,6 +151,8 @@ class RowsByCluster(ArtifactJob):
             rows = rows.append_column(name, values.column(name))
         for name in self.comparison.columns:
             rows = rows.append_column(name, table.column(name).cast(pa.large_string()))
+        for name, column in self.comparison.added_columns(self.folder, ids[is_asked]).items():
+            rows = rows.append_column(name, column)
         return rows
 
 

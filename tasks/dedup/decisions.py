@@ -20,10 +20,12 @@ import pyarrow as pa
 
 from zyda_flows.tasks.accounts.audited import DecisionFacts
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
+from zyda_flows.tasks.dedup.by_pairs import PairComparison
 from zyda_flows.tasks.dedup.clusters import cluster_rows
+from zyda_flows.tasks.dedup.comparison import Comparison
 from zyda_flows.tasks.dedup.costs import decisions_cost
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchange_parts
+from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchange_parts, list_files
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.dedup.part_tables import PART, columns_of, run_starts, table_of
 from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
@@ -32,6 +34,7 @@ from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.dedup import Scope
 from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job
@@ -201,10 +204,24 @@ def decided_by_ids(
     )
 
 
+def comparison_for(dedup_round: Round, confirmed: Receipt | Sequence[Receipt]) -> Comparison:
+    """Return the rule of a round. confirmed: the pairs of a semantic round; otherwise an empty list."""
+    if isinstance(dedup_round.dedup, SemanticRound):
+        assert isinstance(confirmed, Receipt)
+        pairs = load_manifest(dedup_round.folder, confirmed).artifacts
+        with_pairs = [file for file in pairs if file.rows]
+        return PairComparison(dedup_round.dedup, list_files(dedup_round.folder, with_pairs))
+    return comparison_of(dedup_round.dedup)
+
+
 def key(
-    dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round,
+    trails: list[Trail],
+    clusters_receipt: Receipt,
+    sources: list[NumberedSource],
+    confirmed: Receipt | Sequence[Receipt],
 ) -> str:
-    comparison, order = comparison_of(dedup_round.dedup), order_of(dedup_round, sources)
+    comparison, order = comparison_for(dedup_round, confirmed), order_of(dedup_round, sources)
     if comparison.needs_only_ids:
         return stage_key("decisions", VERSION, [dedup_round.dedup.scope, order], clusters_receipt.identity)
     identities = [identity for trail in trails for identity in trail.identities]
@@ -213,21 +230,30 @@ def key(
     )
 
 
-@stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"), cost=decisions_cost)
+@stage(
+    "decisions", key, scope="corpus", inputs=("trails", "clusters", "sources", "confirm"), cost=decisions_cost
+)
 def decisions(
-    dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round,
+    trails: list[Trail],
+    clusters_receipt: Receipt,
+    sources: list[NumberedSource],
+    confirmed: Receipt | Sequence[Receipt],
 ) -> Manifest:
     """Decide about all clusters. trails: of each source, with the verdicts before near-duplicates are decided."""
     folder = dedup_round.folder
     tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(dedup_round, sources)
     order_key = digest_of(order_of(dedup_round, sources))
-    if comparison_of(dedup_round.dedup).needs_only_ids:
-        files_key = key(dedup_round, trails, clusters_receipt, sources)
+    comparison = comparison_for(dedup_round, confirmed)
+    if comparison.needs_only_ids:
+        files_key = key(dedup_round, trails, clusters_receipt, sources, confirmed)
         decided = decided_by_ids(dedup_round, tables, order, order_key, dedup_round.dedup.scope, files_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
     taking_part = [trail for trail in trails if not dedup_round.recipe.source(trail.source).exempt]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
-    decided, intermediate, by_index = decided_by_documents(dedup_round, shards, tables, order, order_key)
+    decided, intermediate, by_index = decided_by_documents(
+        dedup_round, shards, tables, order, order_key, comparison
+    )
     if by_index.is_needed:
         warn(f"{dedup_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(

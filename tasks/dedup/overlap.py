@@ -174,7 +174,8 @@ def overlap(
 
     decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
     as_own = as_if_global(own_receipt)
-    is_global = dedup_round.dedup.scope == "global" and comparison_of(dedup_round.dedup).needs_only_ids
+    dedup = dedup_round.dedup
+    is_global = dedup.scope == "global" and dedup.has_keys and comparison_of(dedup).needs_only_ids
     as_global = decided if is_global else as_if_global(clusters_receipt)
     ranges = zip(decided, as_global, as_own, shards_by_file(folder, trails, sources), strict=True)
     jobs = [

@@ -11,11 +11,14 @@ from typing import Annotated
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zyda_flows.tasks.dedup.by_pairs import EVIDENCE
 from zyda_flows.tasks.dedup.decisions import DECISIONS
 from zyda_flows.tasks.dedup.exchange import Files, list_files
 from zyda_flows.tasks.dedup.forests import SIZES
 from zyda_flows.tasks.dedup.verify import comparison_of
+from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.sources.column_names import CLUSTER_COLUMNS
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
@@ -78,9 +81,13 @@ class RemovalsOfShard(VerdictJob):
         return table
 
 
+def evidence_schema_of(dedup: Dedup) -> pa.Schema:
+    return EVIDENCE if isinstance(dedup, SemanticRound) else comparison_of(dedup).evidence_schema
+
+
 def evidence_of(dedup_round: Round) -> pa.Schema | None:
     """Return the columns that are published for a removed document and its kept document."""
-    return comparison_of(dedup_round.dedup).evidence_schema or None
+    return evidence_schema_of(dedup_round.dedup) or None
 
 
 def key(dedup_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import IndexCounts
-from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, RankedMembers
+from zyda_flows.tasks.dedup.comparison import SIMILARITIES, Comparison, RankedMembers
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.limits import limits
@@ -70,7 +70,9 @@ class TextComparison(Comparison):
             pieces[batch] = hash_ids(smallest) % piece_counts[batch]
         return pieces
 
-    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, IndexCounts]]:
+    def compare(
+        self, members: RankedMembers, rows: pa.Table, texts: TextFile
+    ) -> Iterator[tuple[pa.Table, IndexCounts]]:
         sizes = texts.sizes[members.table_rows]
         for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
             start, end = int(members.starts[first]), int(members.starts[last])
@@ -83,20 +85,35 @@ class TextComparison(Comparison):
             if last - first == 1 and sizes[batch].sum() > limits().cluster_bytes:
                 sets = sets_of(texts, members.table_rows[batch], sizes[batch], self.dedup)
                 cluster = LargeCluster(sets, groups, is_removable, **self.required)
-                comparisons = with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
+                removed = self.with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
                 yield (
-                    comparisons,
+                    removed,
                     IndexCounts(clusters=1, documents=len(ids), unsure=cluster.unsure, pairs=cluster.pairs),
                 )
             else:
                 hashes, ends = shingle_sets(texts.take(members.table_rows[batch]), self.dedup)
                 clusters = members.starts[first : last + 1] - start
                 duplicates = find_duplicates(hashes, ends, groups, is_removable, clusters, **self.required)
-                yield with_similarities(ids, *duplicates, np.diff(ends)), IndexCounts()
+                yield self.with_similarities(ids, *duplicates, np.diff(ends)), IndexCounts()
+
+    def with_similarities(
+        self, doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
+    ) -> pa.Table:
+        """Return the removed documents with their similarities; all arrays are (n,)."""
+        removed_rows = np.flatnonzero(holders != MISSING)
+        kept, both, size = holders[removed_rows], shared[removed_rows], sizes[removed_rows]
+        jaccard = both / (size + sizes[kept] - both)
+        columns = [
+            doc_ids[removed_rows],
+            doc_ids[kept],
+            jaccard.astype(np.float32),
+            (both / size).astype(np.float32),
+        ]
+        return pa.table([pa.array(column) for column in columns], schema=self.schema)
 
 
 def comparison_of(dedup: Dedup) -> Comparison:
-    """Return the rule by which a round compares the documents of a cluster."""
+    """Return the rule by which a round with keys compares the documents of a cluster."""
     if isinstance(dedup, MinHashRound) and dedup.verify:
         return TextComparison(dedup, dedup.verify)
     return Comparison(dedup)
@@ -130,19 +147,3 @@ def sets_of(
                 yield hashes[start:end]
 
     return sets
-
-
-def with_similarities(
-    doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
-) -> pa.Table:
-    """Return the removed documents as COMPARISONS; all arrays are (n,)."""
-    removed_rows = np.flatnonzero(holders != MISSING)
-    kept, both, size = holders[removed_rows], shared[removed_rows], sizes[removed_rows]
-    jaccard = both / (size + sizes[kept] - both)
-    columns = [
-        doc_ids[removed_rows],
-        doc_ids[kept],
-        jaccard.astype(np.float32),
-        (both / size).astype(np.float32),
-    ]
-    return pa.table([pa.array(column) for column in columns], schema=COMPARISONS)

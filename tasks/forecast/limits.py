@@ -9,7 +9,6 @@ from zyda_flows.tasks.forecast.trial import Trial
 from zyda_flows.tasks.ids import MAX_FILES
 from zyda_flows.tasks.planning.estimates import Plan, SourceEstimate
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.judges import QUALITY
 from zyda_flows.tasks.stage.cost import AT_MOST
 from zyda_flows.tasks.words import counted
 
@@ -50,12 +49,11 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
         )
     for name, models in trial.models.items():
         for judge, tried in models.items():
-            result = (
-                f"and keeps {tried.kept:.0%}; the share of all documents may differ"
-                if judge == QUALITY
-                else f"and is planned to read {tried.judged:.0%} of all, and to keep all"
+            yield (
+                f"The judge {judge} of {name} was run on {counted(tried.documents, 'document')}. "
+                f"{tried.entering:.0%} of all documents enter it; it reads {tried.judged:.0%} of these, and keeps "
+                f"{tried.kept:.0%}. The shares of the whole source may differ."
             )
-            yield f"The judge {judge} of {name} was run on {counted(tried.documents, 'document')}, {result}."
     yield (
         "Kernels are compiled once on each machine, which takes a core a minute or more. The figures do not "
         "include it: this machine compiled its kernels for this plan."

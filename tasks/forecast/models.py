@@ -4,12 +4,17 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numba.core.event import install_timer
+from numpy.typing import NDArray
 
-from zyda_flows.tasks.quality.conditions import Condition, only_if
+from zyda_flows.tasks.quality.conditions import Condition, judge_keep, only_if
 from zyda_flows.tasks.quality.forms import Model, load_model
 from zyda_flows.tasks.quality.keep import keep_mask
 from zyda_flows.tasks.quality.keep_parser import BadKeep
+from zyda_flows.tasks.quality.vector_forms import body_of
 from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.stage.cost import ModelTrial, SourceSize
@@ -19,9 +24,9 @@ LABEL = "quality_pred"
 
 
 def columns_of_conditions(source: Source, judges: Sequence[Judge]) -> set[str]:
-    """Return the columns that the `only_if` of judges read."""
-    conditions = [condition for judge in judges if (condition := only_if(source, judge)) is not None]
-    return {column for condition in conditions for column in condition.columns}
+    """Return the columns that the conditions of judges read."""
+    conditions = (each(source, judge) for judge in judges for each in (only_if, judge_keep))
+    return {column for condition in conditions if condition for column in condition.columns}
 
 
 def try_judges(
@@ -29,18 +34,24 @@ def try_judges(
 ) -> dict[str, ModelTrial]:
     """Run the models of a source's judges on documents, and return their trials by the names of the judges.
 
-    documents: with `text`, and the columns of the source that conditions read.
+    documents: with `text`, and the columns of the source that conditions read. If a judge keeps none of them, later
+    judges are tried with the same documents.
     """
-    trials, texts = dict[str, ModelTrial](), documents.column("text")
+    trials, entering = dict[str, ModelTrial](), 1.0
     labels = source.classify.keep if source.classify else ()
     for judge, model in zip(judges, models, strict=True):
-        condition = only_if(source, judge)
-        judged = share_of(condition, documents) if condition is not None else 1.0
-        trial, answers = try_model(judge, model, labels, texts)
-        trials[judge.name] = trial._replace(judged=judged)
+        trial, answers = try_model(judge, model, documents.column("text"))
         documents = documents.slice(0, len(answers))
+        is_judged = true_rows(only_if(source, judge), documents)
         for name in answers.column_names:
-            documents = documents.append_column(name, answers.column(name).slice(0, len(documents)))
+            column = pc.if_else(pa.array(is_judged), answers.column(name), None)
+            documents = documents.append_column(name, column)
+        is_kept = true_rows(judge_keep(source, judge), documents)
+        if labels and judge.is_classify and LABEL in documents.column_names:
+            is_kept &= pc.is_in(documents.column(LABEL), pa.array(labels)).to_numpy()
+        trial = trial._replace(entering=entering, judged=share_of(is_judged), kept=share_of(is_kept))
+        trials[judge.name], entering = trial, entering * trial.kept
+        documents = documents.filter(pa.array(is_kept)) if is_kept.any() else documents
     return trials
 
 
@@ -51,7 +62,7 @@ def device_seconds(sources: Mapping[str, SourceSize], *, without_only_if: bool =
     """
     return {
         f"{name}, judge {judge}": model.seconds
-        * source.entering_model
+        * source.entering_judge(judge)
         * (1 if without_only_if else model.judged)
         for name, source in sources.items()
         for judge, model in source.models.items()
@@ -59,41 +70,46 @@ def device_seconds(sources: Mapping[str, SourceSize], *, without_only_if: bool =
     }
 
 
-def share_of(condition: Condition, documents: pa.Table) -> float:
-    """Return the share of documents for which a condition is true; 1 if it cannot be evaluated."""
+def share_of(rows: NDArray[np.bool_]) -> float:
+    return float(rows.mean()) if len(rows) else 1.0
+
+
+def true_rows(condition: Condition | None, documents: pa.Table) -> NDArray[np.bool_]:
+    """Return the documents for which a condition is true: bool, (n,); all if it cannot be evaluated."""
+    everything = np.ones(len(documents), np.bool_)
+    if condition is None:
+        return everything
     for name in condition.names_of_text:
         if name not in documents.column_names:
             documents = documents.append_column(name, documents.column("text"))
     if not {*condition.columns} <= {*documents.column_names}:  # a join, for example, is not in a trial
-        return 1.0
+        return everything
     try:
-        return float(keep_mask(condition.expression, documents).mean()) if len(documents) else 1.0
+        return keep_mask(condition.expression, documents)
     except BadKeep:  # the build raises it with file and row
-        return 1.0
+        return everything
 
 
-def try_model(
-    judge: Judge, model: Model, labels_to_keep: tuple[str, ...], texts: pa.ChunkedArray
-) -> tuple[ModelTrial, pa.Table]:
+def try_model(judge: Judge, model: Model, texts: pa.ChunkedArray) -> tuple[ModelTrial, pa.Table]:
     """Run a model on texts for some seconds, on its GPU or on one core, as a worker does.
 
-    Returns the trial, and the columns of the answers for the first texts. labels_to_keep: of `classify`.
+    Returns the trial, and the columns of the answers for the first texts.
     """
-    loading = time.process_time()
-    run = load_model(model, judge.max_tokens)
-    clock = time.monotonic if model.form == "kenlm" else on_one_core()  # KenLM runs in another process
-    run(texts[:1])  # the first call loads the model
-    loading = time.process_time() - loading
+    loading, compiling = time.process_time(), list[float]()
+    with install_timer("numba:compile", compiling.append):
+        run = load_model(model, judge.max_tokens)
+        clock = time.monotonic if model.form == "kenlm" else on_one_core()  # KenLM runs in another process
+        run(texts[:1])  # the first call loads the model
+    # Kernels are compiled once for all processes of a machine, and stored.
+    loading = max(0.0, time.process_time() - loading - sum(compiling))
     schema = pa.schema(model.added_columns)
     parts, began, spent, done = [schema.empty_table()], time.monotonic(), clock(), 0
     while done < len(texts) and time.monotonic() - began < MODEL_SECONDS:
         parts.append(pa.table(run(texts[done : done + WINDOW]), schema=schema))
         done = min(len(texts), done + WINDOW)
     seconds, answers = (clock() - spent) / max(1, done), pa.concat_tables(parts)
-    kept = 1.0
-    if labels_to_keep and LABEL in schema.names and done:
-        kept = sum(label in labels_to_keep for label in answers.column(LABEL).to_pylist()) / done
-    return ModelTrial(done, seconds, kept, loading), answers
+    body = body_of(model, judge.max_tokens)
+    return ModelTrial(done, seconds, 1.0, loading, dims=body.dims if body else 0), answers
 
 
 def on_one_core() -> Callable[[], float]:

@@ -34,6 +34,7 @@ from zyda_flows.tasks.publish.costs import (
     largest_published,
 )
 from zyda_flows.tasks.publish.hub_limits import excess
+from zyda_flows.tasks.quality.stored_vectors import STAGE as VECTORS
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.signatures.costs import largest_merged
@@ -113,7 +114,7 @@ class BuildPlanner:
         workload, threads = TrialWorkload(self.sizes, workers), workers * threads_for(self.recipe)
         stages = tuple(self.stages(workload, threads))
         by_stage = {stage.stage: stage.spent for stage in stages}
-        published = sum(by_stage.get(name, Spent()).written for name in (PUBLISH, index.name))
+        published = sum(by_stage.get(name, Spent()).written for name in (PUBLISH, index.name, VECTORS))
         written = sum(spent.written for name, spent in by_stage.items() if name != CORPUS)
         is_local = self.recipe.folder.is_local
         written_by_publish = by_stage.get(PUBLISH, Spent()).written

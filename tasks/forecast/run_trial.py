@@ -140,6 +140,7 @@ def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
             update={
                 "storage": folder,
                 "judges": (),
+                "publish_vectors": (),
                 "bucket": None,
                 "sources": sources,
                 "rounds": rounds,

@@ -44,8 +44,11 @@ class SizeEstimates:
                 before_model=self.kept(source.name),
                 shards=self.shards(source.name, chosen, self.estimates[source.name].text.value),
                 models=self.trial.models.get(source.name, {}),
+                labels=[[file.size for file in table.files if file.size] for table in labels or ()],
             )
-            for source, chosen in zip(self.recipe.sources, self.survey.chosen, strict=True)
+            for source, chosen, labels in zip(
+                self.recipe.sources, self.survey.chosen, self.survey.labels, strict=True
+            )
         }
 
     def estimate(self, source: Source, chosen: Sequence[InputFile]) -> SourceEstimate:

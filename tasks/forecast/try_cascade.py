@@ -1,9 +1,10 @@
 """A trial of judges: propose which documents an expensive judge need not read, for an agreement with it.
 
 All judges of a source judge a sample of its documents. A score of an earlier judge divides the documents:
-below `low` they are removed, from `high` on they are kept, and the last judge decides about the others. The two
-thresholds are chosen on a half of the sample, so that the last judge reads as few documents as possible. The
-agreement is measured with the proposed conditions on the other half.
+below `low` they are removed, from `high` on they are kept, and the last judge decides about the others. If low
+scores are kept, such as perplexities, the thresholds are of the negative score. The two thresholds are chosen on a
+half of the sample, so that the last judge reads as few documents as possible. The agreement is measured with the
+proposed conditions on the other half.
 """
 
 import re
@@ -35,11 +36,15 @@ SIMPLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Cut(NamedTuple):
-    """Thresholds of a score as texts, None where no document is decided. judged: documents between them."""
+    """Thresholds of a score as texts, None where no document is decided. judged: documents between them.
+
+    is_reversed: whether low scores are kept, such as perplexities: the thresholds are of the negative scores.
+    """
 
     low: str | None
     high: str | None
     judged: int
+    is_reversed: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,8 +146,8 @@ def proposed(
         for name in (field.name for field in model.added_columns if pa.types.is_floating(field.type))
     }
     for wrong in range(most_wrong(len(chosen), agreement), -1, -1):
-        cuts = {name: cheapest_cut(values[chosen], decided[chosen], wrong) for name, values in scores.items()}
-        name = min(cuts, key=lambda name: cuts[name].judged)
+        cuts = {name: best_cut(values[chosen], decided[chosen], wrong) for name, values in scores.items()}
+        name = min(cuts, key=lambda name: (cuts[name].judged, cuts[name].is_reversed))
         if cuts[name].judged == len(chosen):
             break
         only_if, keep = conditions_of(name, cuts[name], condition)
@@ -185,6 +190,12 @@ def most_wrong(documents: int, agreement: float) -> int:
     return next((n for n in range(wrong, 0, -1) if wilson(documents - n, documents)[0] >= agreement), 0)
 
 
+def best_cut(scores: NDArray[np.float32], decided: NDArray[np.bool_], wrong: int) -> Cut:
+    """Return the cheapest cut if high scores are kept, or if low scores are kept (see `cheapest_cut`)."""
+    upward, downward = (cheapest_cut(signed, decided, wrong) for signed in (scores, -scores))
+    return upward if upward.judged <= downward.judged else downward._replace(is_reversed=True)
+
+
 def cheapest_cut(scores: NDArray[np.float32], decided: NDArray[np.bool_], wrong: int) -> Cut:
     """Return the thresholds with the fewest documents between them, and at most `wrong` wrong decisions outside.
 
@@ -225,12 +236,18 @@ def conditions_of(column: str, cut: Cut, by_judge: str) -> tuple[str, str]:
     If no document is between the thresholds, `only_if` is "", and `keep` does not read the judge.
     """
     name = column if SIMPLE_NAME.fullmatch(column) else f'"{column}"'
+    at_least, below = ("<=", ">") if cut.is_reversed else (">=", "<")
+    low, high = (negated(text) if text and cut.is_reversed else text for text in (cut.low, cut.high))
     if not cut.judged:
-        return "", f"{name} >= {cut.high or cut.low}"
-    ends = [f"{name} >= {cut.low}"] if cut.low else []
-    ends += [f"{name} < {cut.high}"] if cut.high else []
+        return "", f"{name} {at_least} {high or low}"
+    ends = [f"{name} {at_least} {low}"] if low else []
+    ends += [f"{name} {below} {high}"] if high else []
     by_judge = f"({by_judge})" if re.search(r"\bxor\b", by_judge, re.IGNORECASE) else by_judge
-    return " AND ".join(ends), f"{name} >= {cut.high} OR {by_judge}" if cut.high else by_judge
+    return " AND ".join(ends), f"{name} {at_least} {high} OR {by_judge}" if high else by_judge
+
+
+def negated(number: str) -> str:
+    return number.removeprefix("-") if number.startswith("-") else f"-{number}"
 
 
 def without_answers(table: pa.Table, own: Collection[str], is_judged: NDArray[np.bool_]) -> pa.Table:

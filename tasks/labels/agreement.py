@@ -6,7 +6,6 @@ The scores exist before deduplication: of judges with `at: ingest`, and the colu
 Rows out: AGREEMENT, for each score and each range of cluster sizes between powers of two.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -29,6 +28,7 @@ from zyda_flows.tasks.labels.agreement_jobs import (
     RangesOfFile,
     Threshold,
 )
+from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.quality.ingested import read_columns, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round
@@ -50,7 +50,6 @@ from zyda_flows.tasks.storage.tables import read_table, write_table
 
 MOST_OF_JUDGE = 8  # scores: of a judge with more labels, only the probability of its answer is compared
 ROWS_OF_SCORE = 4  # for which a part needs the memory of a document's name
-COMPARISON = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*")
 
 
 def is_measured(dedup_round: Round, _: str) -> bool:
@@ -66,18 +65,26 @@ def columns_of(recipe: Recipe, trails: Sequence[Trail]) -> tuple[str, ...]:
         for model in read_ingest_facts(recipe.folder, trail).models:
             if model.judge in early:
                 scores = [field.name for field in model.added_columns if pa.types.is_floating(field.type)]
-                names += scores if len(scores) <= MOST_OF_JUDGE else [f"{model.judge}_prob"]
+                names += scores if len(scores) <= MOST_OF_JUDGE else answers_of(model)
     return tuple(dict.fromkeys(names))
 
 
-def comparisons_of(recipe: Recipe, column: str) -> list[str]:
-    """Return the different `keep` after deduplication that are a comparison of a score with a number."""
+def answers_of(model: Model) -> Iterator[str]:
+    """Yield a column of each head of a model: the score, or the probability of the answer."""
+    for head in model.heads:
+        yield f"{head.prefix(model.judge)}_{'prob' if head.labels else 'score'}"
+
+
+def comparisons_of(recipe: Recipe, column: str) -> list[tuple[str, str]]:
+    """Return the operators and numbers with which `keep` after deduplication compares a score, each once."""
     # The clusters lack the documents that a judge before deduplication removes.
     judges = [judge for source in recipe.sources for judge in recipe.judges_of(source.name)]
     keeps = [judge.keep for judge in judges if judge.at == "after_dedup"]
     keeps += [source.keep for source in recipe.sources]
-    matches = (COMPARISON.fullmatch(keep) for keep in keeps if keep)
-    return [*dict.fromkeys(" ".join(match.groups()) for match in matches if match and match[1] == column)]
+    from zyda_flows.tasks.quality.keep_alone import comparison_in  # late: sqlglot
+
+    compared = (comparison_in(keep) for keep in keeps if keep)
+    return [*dict.fromkeys(each[1:] for each in compared if each and each[0] == column)]
 
 
 def types_of(recipe: Recipe, trails: Sequence[Trail], column: str) -> set[pa.DataType]:
@@ -88,11 +95,11 @@ def types_of(recipe: Recipe, trails: Sequence[Trail], column: str) -> set[pa.Dat
     return {field.type for field in fields if field.name == column}
 
 
-def threshold_of(comparisons: Sequence[str], types: set[pa.DataType]) -> Threshold | None:
+def threshold_of(comparisons: Sequence[tuple[str, str]], types: set[pa.DataType]) -> Threshold | None:
     """Return the threshold of the only comparison; None if there are none or several. types: of the score."""
     if len(comparisons) != 1:
         return None
-    _, operator, number = comparisons[0].split(" ")
+    ((operator, number),) = comparisons
     value = np.float32(number) if types == {pa.float32()} else float(number)  # as `keep` compares them
     return Threshold(float(value), operator in (">=", "<"))
 
@@ -168,7 +175,9 @@ def agreement(
     )
 
 
-def rows_of(statistics: pa.Table, column: str, comparisons: Sequence[str]) -> Iterator[dict[str, object]]:
+def rows_of(
+    statistics: pa.Table, column: str, comparisons: Sequence[tuple[str, str]]
+) -> Iterator[dict[str, object]]:
     """Yield a row of AGREEMENT for each size of clusters. statistics: of a score, from all parts."""
     for doublings in np.unique(statistics.column("doublings").to_numpy()).tolist():
         rows = statistics.filter(pc.field("doublings") == doublings).to_pylist()
@@ -180,7 +189,7 @@ def rows_of(statistics: pa.Table, column: str, comparisons: Sequence[str]) -> It
             "to_size": 1 << doublings,
             "clusters": clusters,
             "mean_spread": sum(row["spreads"] for row in rows) / clusters,
-            "threshold": comparisons[0] if len(comparisons) == 1 else None,
+            "threshold": " ".join((column, *comparisons[0])) if len(comparisons) == 1 else None,
             "both_sides": sum(row["both_sides"] for row in rows) if len(comparisons) == 1 else None,
             "largest_spread": widest["spread"],
             "cluster_id": widest["cluster"],

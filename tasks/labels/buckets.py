@@ -23,7 +23,7 @@ from zyda_flows.tasks.labels.scores import (
     score_keys,
     scores_of_keys,
 )
-from zyda_flows.tasks.quality.conditions import Condition
+from zyda_flows.tasks.quality.conditions import bucket_keep
 from zyda_flows.tasks.quality.document_filter import DocumentFilter, remaining_documents, run_filter
 from zyda_flows.tasks.quality.filter import KEEP, removal_verdicts
 from zyda_flows.tasks.quality.ingested import read_ingest_facts
@@ -191,13 +191,10 @@ def bucket(recipe: Recipe, trail: Trail, buckets_receipt: Receipt) -> Manifest:
     return run_jobs("bucket", trail, jobs).model_copy(update={"facts": facts.written()})
 
 
-def bucket_keep(recipe: Recipe, source: str) -> Condition:
-    """Return the condition for the documents to keep by their bucket."""
-    return Condition(bucket_of(recipe).keep or "", "bucket.keep", recipe.source(source))
-
-
 def key_of_keep(recipe: Recipe, trail: Trail) -> str:
-    return stage_key("keep_bucket", VERSION, bucket_keep(recipe, trail.source).params, *trail.identities)
+    condition = bucket_keep(recipe, trail.source)
+    assert condition is not None
+    return stage_key("keep_bucket", VERSION, condition.params, *trail.identities)
 
 
 def is_filtered_by_bucket(recipe: Recipe, _: str) -> bool:
@@ -211,6 +208,7 @@ REASONS = {KEEP: "the `keep` of `bucket` is not true for it"}
 def keep_bucket(recipe: Recipe, trail: Trail) -> Manifest:
     """Remove the documents of a source that the `keep` of its buckets rejects."""
     condition = bucket_keep(recipe, trail.source)
+    assert condition is not None
     verdicts = partial(removal_verdicts, recipe.folder, condition, ())
     return run_filter(
         recipe,

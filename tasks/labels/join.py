@@ -23,6 +23,7 @@ from zyda_flows.tasks.labels.join_jobs import (
     LabelsOfShard,
 )
 from zyda_flows.tasks.labels.label_jobs import (
+    PIECE_BYTES,
     STAGE,
     VERSION,
     FileTypes,
@@ -42,7 +43,7 @@ from zyda_flows.tasks.recipe.joins import Join
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import is_json, unify
-from zyda_flows.tasks.sources.input_files import InputFile, load_listing
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, load_listing
 from zyda_flows.tasks.sources.named_values import column_of
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import StageCost, Workload
@@ -56,6 +57,9 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import pack, unpack
 
 ROW_BYTES = 40  # of a label in memory, without its columns
+# Seconds of one core, from docs/speed.md: for a byte of a file of labels, to find the labels of a document in one
+# join, and to write the labels of a document. A byte of a file is about GROWN bytes in memory.
+SECONDS_A_BYTE, SECONDS_A_DOCUMENT, SECONDS_A_LABEL, GROWN = 1.9e-7, 1.7e-5, 6.4e-6, 4
 DOC_ID = pa.field("doc_id", pa.uint64())
 
 
@@ -74,6 +78,12 @@ class JoinOfSource:
     @cached_property
     def files(self) -> tuple[InputFile, ...]:
         return tuple(file for file in load_listing(self.folder, self.labels.listing) if file.size)
+
+    @property
+    def pieces(self) -> list[tuple[InputFile, FilePiece]]:
+        """The pieces of all files, in the order in which equal keys are compared."""
+        typed = zip(self.files, self.types, strict=True)
+        return [(file, piece) for file, types in typed for piece in types.pieces]
 
     @cached_property
     def columns(self) -> LabelColumns:
@@ -130,7 +140,7 @@ class JoinOfSource:
             JoinOfPart(
                 folder=self.folder, source=self.source.name, naming=self.naming, part=number,
                 shared_files=documents.files(number), labels=labels.files(number), many=self.join.many,
-                table_schema=self.taken, reader=self.source.name, listing=self.labels.listing,
+                table_schema=self.taken, reader=self.source.name, listing=self.labels.listing, columns=self.columns,
             )
             for number in self.naming.numbers
         ]  # fmt: skip
@@ -143,10 +153,10 @@ class JoinOfSource:
         return [
             LabelsOfFile(
                 folder=self.folder, source=self.source.name, naming=self.naming, part=number, file=file,
-                columns=self.columns,
-                many=self.join.many, table_schema=self.taken, reader=self.source.name,
+                piece=piece, columns=self.columns, many=self.join.many, table_schema=self.taken,
+                reader=self.source.name,
             )
-            for number, file in enumerate(self.files)
+            for number, (file, piece) in enumerate(self.pieces)
         ]  # fmt: skip
 
     def key_jobs(self) -> list[KeysOfDocuments]:
@@ -199,13 +209,17 @@ def key(recipe: Recipe, trail: Trail, sources: Sequence[SourcePlan]) -> str:
 
 
 def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]:
-    """Yield the tasks on shards; the labels are unknown to a trial."""
-    assert isinstance(subject, Recipe)
-    joins = {source.name: len(source.joins) for source in subject.sources}
-    shards = {source: len(size.shards) for source, size in workload.sources.items()}
-    calls = sum(shards[source] * (joins[source] + 1) for source in shards if joins.get(source))
-    if calls:
-        yield StageCost(name, Spent(calls=calls))
+    """Yield the cost of the joins, which a trial leaves out, from the sizes of the labels and of the sources."""
+    for size in workload.sources.values():
+        documents, shards = round(size.documents), len(size.shards)
+        for files in size.labels:
+            read = sum(files)
+            parts = 1 << max(Naming.for_rows(documents).bits, (read * GROWN // RANGE_BYTES).bit_length())
+            pieces = sum(1 + file * GROWN // PIECE_BYTES for file in files)
+            cpu = read * SECONDS_A_BYTE + documents * SECONDS_A_DOCUMENT
+            yield StageCost(name, Spent(calls=len(files) + pieces + parts + shards, cpu=cpu, inputs=read))
+        if size.labels:
+            yield StageCost(name, Spent(calls=shards, cpu=documents * SECONDS_A_LABEL))
 
 
 @stage(STAGE, key, inputs=("trail", "sources"), enabled=has_joins, cost=cost)

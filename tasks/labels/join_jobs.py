@@ -8,9 +8,11 @@
 A task holds some MiB of labels: the labels of a large part are read in ranges.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,15 +31,16 @@ from zyda_flows.tasks.labels.label_jobs import (
     STAGE,
     VERSION,
     JoinJob,
+    TypesOfFile,
     columns_to_take,
     each_key_once,
     part_writer,
     sorted_by_part,
 )
-from zyda_flows.tasks.labels.label_tables import keys_of
+from zyda_flows.tasks.labels.label_tables import LabelColumns, keys_of
 from zyda_flows.tasks.quality.document_filter import remaining_documents
 from zyda_flows.tasks.recipe.joins import Many, On
-from zyda_flows.tasks.sources.input_files import load_listing
+from zyda_flows.tasks.sources.input_files import InputFile, load_listing
 from zyda_flows.tasks.sources.register import file_and_row_of
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -103,6 +106,7 @@ class JoinOfPart(JoinJob, RecordJob[JoinedPart]):
     table_schema: pa.Schema
     reader: Annotated[str, NotInKey("for messages")]
     listing: Annotated[str, NotInKey("for messages")]
+    columns: Annotated[LabelColumns, NotInKey("for messages")]
 
     def make(self) -> JoinedPart:
         counts = Counter[str]()
@@ -174,9 +178,16 @@ class JoinOfPart(JoinJob, RecordJob[JoinedPart]):
     def several(self, doc_id: int, label: dict[str, Any]) -> BadInput:
         """Return the error for a document with several labels. label: the first of them."""
         url, row = file_and_row_of(self.folder, self.reader, doc_id)
-        first = load_listing(self.folder, self.listing)[label[PLACE.name]].url
+        first = self.file_of(label[PLACE.name]).url
         fault = f"join: {label['rows']:,} labels have its key, the first is row {label['row']:,} of {first}"
         return bad_input(self.reader, f"{fault}; choose with `many: first` or `many: max`", file=url, row=row)
+
+    def file_of(self, place: int) -> InputFile:
+        """Return the file of labels from a piece of which LabelsOfFile made a file. place: of that file."""
+        files = [file for file in load_listing(self.folder, self.listing) if file.size]
+        types = [TypesOfFile(self.folder, self.source, file, self.columns, self.reader)() for file in files]
+        ends = list(accumulate(len(each.pieces) for each in types))
+        return files[bisect_right(ends, place)]
 
 
 def places_of_keys(

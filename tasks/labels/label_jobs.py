@@ -3,7 +3,6 @@
 Each key has one row for some MiB of labels, so that a key of very many labels takes no more memory than others.
 """
 
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from zyda_flows.tasks.dedup.part_tables import PART, run_starts
 from zyda_flows.tasks.labels.label_tables import LabelColumns, check_columns, halves, naming_file
 from zyda_flows.tasks.recipe.joins import Many
 from zyda_flows.tasks.sources.columns import conform, unify
-from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.input_files import WHOLE, FilePiece, InputFile
 from zyda_flows.tasks.sources.reading import first_table, has_schema, inspect, read_table_rows, version_of
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -31,9 +30,10 @@ from zyda_flows.tasks.storage.parts import row_groups
 from zyda_flows.tasks.storage.records import Record, pack
 from zyda_flows.tasks.storage.tables import parquet_writer, write_artifact
 
-VERSION = 1
+VERSION = 2
 STAGE = "join"
 BATCH_BYTES = 64 << 20  # of labels that are sorted at once
+PIECE_BYTES = 256 << 20  # of a file, all its columns, that a job reads
 KEY = pa.schema([PART, ("high", pa.uint64()), ("low", pa.uint64())])
 # Each key of some labels: its first row in the file, and the number of its rows. The taken columns follow, with
 # their places as names.
@@ -109,11 +109,12 @@ def part_writer(scratch: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 class FileTypes(Record):
-    """The columns to take of a file of labels, packed; its rows; and their bytes in memory, about."""
+    """The columns to take of a file of labels, packed; its rows; their bytes in memory, about; and its pieces."""
 
     packed: str
     rows: int
     size: int
+    pieces: tuple[FilePiece, ...] = (WHOLE,)
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ class TypesOfFile(RecordJob[FileTypes]):
     def by_footer(self) -> FileTypes:
         """Return the types from the first rows, and the number of rows from the file's footer, if any."""
         file = self.file
-        inspected = inspect(self.reader, file, "", sys.maxsize, may_be_bad=False).file
+        inspected = inspect(self.reader, file, "", PIECE_BYTES, may_be_bad=False).file
         first = first_table(self.reader, file)
         with naming_file(self.reader, file):
             check_columns(self.reader, file, self.columns, first)
@@ -157,18 +158,18 @@ class TypesOfFile(RecordJob[FileTypes]):
         known = [piece.rows for piece in inspected.pieces]
         rows = sum(row or 0 for row in known) or file.size * len(first) // max(1, first.nbytes)
         size = rows * taken.nbytes // max(1, len(first))
-        return FileTypes(packed=pack(taken.schema), rows=rows, size=size)
+        return FileTypes(packed=pack(taken.schema), rows=rows, size=size, pieces=inspected.pieces)
 
 
 def label_rows(
-    reader: str, file: InputFile, columns: LabelColumns
+    reader: str, file: InputFile, columns: LabelColumns, piece: FilePiece = WHOLE
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table, pa.Array]]:
     """Yield the numbers of some MiB of rows, (n,), their columns to take, and their keys: (n,). Raises BadInput."""
     names = columns.names(first_table(reader, file).column_names)
     if not has_schema(reader, file):
         paths = (columns.key, *columns.paths)
         names += [name for path in paths for name in (path, path.partition(".")[0])]
-    for numbers, table in read_table_rows(reader, file, [*dict.fromkeys(names)]):
+    for numbers, table in read_table_rows(reader, file, [*dict.fromkeys(names)], piece):
         if not table.num_columns:  # no row of JSON Lines has a column
             table = pa.table({columns.key: pa.nulls(len(numbers))})
         with naming_file(reader, file, numbers):
@@ -177,12 +178,13 @@ def label_rows(
 
 @dataclass(frozen=True, kw_only=True)
 class LabelsOfFile(JoinJob, ArtifactJob):
-    """The rows of a file of labels by part: LABELS, and the columns to take.
+    """The rows of a piece of a file of labels by part: LABELS, and the columns to take.
 
     table_schema: of the columns to take, in all files. reader: the source that takes them, for messages.
     """
 
     file: Annotated[InputFile, NotInKey("its identity is in the key")]
+    piece: FilePiece
     columns: LabelColumns
     many: Many
     table_schema: pa.Schema
@@ -213,7 +215,7 @@ class LabelsOfFile(JoinJob, ArtifactJob):
     def batches(self, counts: Counter[str]) -> Iterator[tuple[pa.Table, pa.Array]]:
         """Yield the rows with keys of some MiB, without these keys, and the keys; count all rows."""
         tables, all_keys, size = list[pa.Table](), list[pa.Array](), 0
-        for numbers, taken, keys in label_rows(self.reader, self.file, self.columns):
+        for numbers, taken, keys in label_rows(self.reader, self.file, self.columns, self.piece):
             counts["rows"] += len(numbers)
             with naming_file(self.reader, self.file):
                 taken = conform(taken, self.table_schema)

@@ -16,9 +16,10 @@ from zyda_flows.tasks.errors import BadInput, NoCorpus, bad_input
 from zyda_flows.tasks.recipe.joins import Join, On
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import is_json
+from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.json_columns import json_column
-from zyda_flows.tasks.sources.listing import WILDCARDS, files_matching, list_files
+from zyda_flows.tasks.sources.listing import WILDCARDS, files_matching
 from zyda_flows.tasks.sources.named_values import BINARY, column_of, column_texts, column_values
 from zyda_flows.tasks.sources.reading import FORMATS, first_table, has_schema
 
@@ -80,9 +81,12 @@ def column_of_key(source: Source, join: Join) -> str:
     return {"url": source.url, "id": source.id, "sha256": TEXT}[join.on]
 
 
-def find_labels(source: Source, join: Join) -> LabelTable:
-    """List the files of a join's labels, and check the columns of the first file. Raises BadInput."""
-    files, is_corpus = label_files(source, join)
+def find_labels(source: Source, join: Join, inputs: str | None) -> LabelTable:
+    """List the files of a join's labels, and check the columns of the first file. Raises BadInput.
+
+    inputs: the folder of copies, or None.
+    """
+    files, is_corpus = label_files(source, join, inputs)
     is_hashed = is_corpus and join.on == "sha256" and join.key is None
     columns = label_columns(join, is_hashed=is_hashed)
     first, table = first_with_columns(source, files)
@@ -103,9 +107,12 @@ def first_with_columns(source: Source, files: Sequence[InputFile]) -> tuple[Inpu
     raise bad_input(source.name, "join: its labels have no row", file=files[0].url)
 
 
-def label_files(source: Source, join: Join) -> tuple[tuple[InputFile, ...], bool]:
-    """Return the files of a join's labels, and whether they belong to a published corpus. Raises BadInput."""
-    if len(join.labels) == 1 and (corpus := corpus_at(join.labels[0])) is not None:
+def label_files(source: Source, join: Join, inputs: str | None) -> tuple[tuple[InputFile, ...], bool]:
+    """Return the files of a join's labels, and whether they belong to a published corpus. Raises BadInput.
+
+    inputs: the folder of copies, or None.
+    """
+    if (corpus := corpus_of_labels(join)) is not None:
         paths = [
             artifact.path
             for name in corpus.source_names.values()
@@ -117,7 +124,17 @@ def label_files(source: Source, join: Join) -> tuple[tuple[InputFile, ...], bool
             file for path in sorted(paths) for file in files_matching(source.name, f"{corpus.url}/{path}")
         ]
         return tuple(files), True
-    return tuple(list_files(Source(name=source.name, files=join.labels))), False
+    return tuple(list_source_files(source_of_labels(source, join), inputs)), False
+
+
+def source_of_labels(source: Source, join: Join) -> Source:
+    """Return a source whose files are those of a join's labels, for lists of files and their copies."""
+    return Source.model_construct(name=f"{source.name}, join", files=join.labels)
+
+
+def corpus_of_labels(join: Join) -> PublishedCorpus | None:
+    """Return the published corpus from which a join takes labels, or None."""
+    return corpus_at(join.labels[0]) if len(join.labels) == 1 else None
 
 
 def corpus_at(url: str) -> PublishedCorpus | None:

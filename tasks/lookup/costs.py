@@ -1,4 +1,4 @@
-"""The cost of the statistics of clusters and passages, which are counted for the report of a published corpus."""
+"""The cost of the statistics of clusters, passages and judges, which are counted for the report of a corpus."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,9 @@ from zyda_flows.tasks.dedup.cluster_files import FILE_DOCUMENTS
 from zyda_flows.tasks.dedup.costs import cluster_files
 from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.lookup.cluster_counting import STATS
+from zyda_flows.tasks.lookup.judge_counting import STATS as JUDGE_STATS
 from zyda_flows.tasks.lookup.passage_stats import STATS as PASSAGE_STATS
+from zyda_flows.tasks.publish.costs import document_files
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import AT_MOST, MEMORY_OF_WORKER, USUALLY, StageCost, Workload, documents_of
@@ -23,12 +25,15 @@ BYTES_FOR_PASSAGE = (
 SECONDS_OF_PASSAGE, BYTES_OF_PASSAGE = 4.7e-6, 17  # of a core; in a published file
 BYTES_OF_LISTED = 400  # of memory, for a passage of a row group
 ROW_GROUP = 1 << 20
+SECONDS_OF_PAIR, BYTES_OF_SCORE = 0.6e-6, 5  # of a core, for a document and two judges; in a published file
 
 
 def statistics_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
-    """Return the cost of counting the clusters of all rounds, and the passages."""
+    """Return the cost of counting the clusters of all rounds, the passages, and the decisions of judges."""
     if recipe.passages:
         yield passages_cost(workload, recipe)
+    if recipe.all_judges:
+        yield judges_cost(workload, recipe)
     rows = round(documents_of(workload))
     files, clustered = cluster_files(rows), round(rows * USUALLY)
     parts = len(Naming.for_rows(clustered).numbers)
@@ -61,3 +66,21 @@ def passages_cost(workload: Workload, recipe: Recipe) -> StageCost:
         files=2 * calls,
     )
     return StageCost(PASSAGE_STATS, spent)
+
+
+def judges_cost(workload: Workload, recipe: Recipe) -> StageCost:
+    """Return the cost of the statistics of judges, if each published file has removed documents."""
+    judges = {source: len(recipe.judges_of(source)) for source in workload.sources}
+    published = document_files(workload, recipe)
+    files = sum(2 * published[source] for source, count in judges.items() if count)
+    documents = {source: size.documents for source, size in workload.sources.items()}
+    calls = files + jobs_of_tree(files)
+    spent = Spent(
+        calls=calls,
+        cpu=sum(documents[source] * count * count / 2 for source, count in judges.items()) * SECONDS_OF_PAIR,
+        peak=MEMORY_OF_WORKER,
+        read=round(sum(documents[source] * count for source, count in judges.items()) * BYTES_OF_SCORE),
+        requests=REQUESTS_OF_FILE * calls,
+        files=2 * calls,
+    )
+    return StageCost(JUDGE_STATS, spent)

@@ -21,6 +21,8 @@ from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.lookup.cluster_stats import ClusterSummary, cluster_stats
 from zyda_flows.tasks.lookup.document_passages import text_before_cut
 from zyda_flows.tasks.lookup.document_reader import DocumentPlace, DocumentReader
+from zyda_flows.tasks.lookup.judge_findings import judge_findings
+from zyda_flows.tasks.lookup.pair_findings import pair_findings
 from zyda_flows.tasks.lookup.passage_stats import ListedPassage, passage_stats
 from zyda_flows.tasks.lookup.report_findings import (
     LENGTH_BINS,
@@ -81,6 +83,7 @@ def findings_of(recipe: Recipe) -> Findings:
         tried=tried_bandings(corpus),
         components=components_of(corpus),
         passages=passage_findings(reader),
+        judges=judge_findings(reader),
     )
     for source in findings.ledger.sources:
         count_documents(findings, corpus, source, rounds[number - 1])
@@ -118,7 +121,10 @@ def round_findings(dedup_round: Round, reader: DocumentReader) -> RoundFindings:
     largest = [shown_cluster(reader, cluster) for cluster in stats.largest] if stats else []
     audit, overlap = audit_findings(dedup_round, reader.corpus), overlap_of(dedup_round, reader.corpus)
     agreement = tuple(shown_agreements(dedup_round, reader))
-    return RoundFindings(dedup_round.number, dedup_round.dedup, stats, largest, audit, overlap, agreement)
+    pairs = pair_findings(dedup_round, reader)
+    return RoundFindings(
+        dedup_round.number, dedup_round.dedup, stats, largest, audit, overlap, agreement, pairs
+    )
 
 
 def shown_agreements(dedup_round: Round, reader: DocumentReader) -> Iterator[ShownAgreement]:

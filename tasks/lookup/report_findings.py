@@ -15,6 +15,8 @@ from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, ClusterSummary
 from zyda_flows.tasks.lookup.document_reader import DocumentPlace
+from zyda_flows.tasks.lookup.judge_findings import JudgeFindings
+from zyda_flows.tasks.lookup.pair_findings import PairFindings
 from zyda_flows.tasks.lookup.passage_stats import ListedPassage, PassageStats
 from zyda_flows.tasks.planning.bandings import TriedBandings
 from zyda_flows.tasks.planning.build_history import Build
@@ -102,7 +104,7 @@ class ShownAgreement:
 
 @dataclass(frozen=True)
 class RoundFindings:
-    """The results of a round of deduplication. clusters, audit, overlap: None if they are not published."""
+    """The results of a round of deduplication. clusters, audit, overlap, pairs: None if they are not published."""
 
     number: int
     dedup: Dedup
@@ -111,6 +113,7 @@ class RoundFindings:
     audit: AuditFindings | None
     overlap: Overlap | None
     agreement: tuple[ShownAgreement, ...] = ()
+    pairs: PairFindings | None = None
 
 
 @dataclass
@@ -124,7 +127,7 @@ class Findings:
     not_drawn: documents outside these bins. places: the published folders. labels: for each label of a quality
     model, the number of published documents, by source. tried: the removals that other bandings would make.
     components: for each source with components, the counts of its documents. passages: the repeated passages; None
-    if there are none.
+    if there are none. judges: their curves, thresholds and pairs; None if no judge judged a document.
     """
 
     manifest: Published
@@ -144,6 +147,7 @@ class Findings:
     tried: TriedBandings | None = None
     components: CountsBySource = field(default_factory=dict)
     passages: PassageFindings | None = None
+    judges: JudgeFindings | None = None
 
     @property
     def ledger(self) -> Ledger:

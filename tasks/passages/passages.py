@@ -24,6 +24,8 @@ from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.records import digest_of
 
+JOBS_OF_SHARD = 4  # of a part: fingerprints, which are repeated, contexts, and runs
+
 
 class CutFacts(Facts):
     """The facts of the manifest: the tables of cut documents, by source, in the order of the shards."""
@@ -67,8 +69,9 @@ def key(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> s
 def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> Manifest:
     """Find the repeated passages of all sources, and what is cut of each shard."""
     shards = shards_to_search(recipe, trails, sources)
+    planned = len(shards) * (JOBS_OF_SHARD * len(recipe.passages) + 1)
     searches = [
-        PassageSearch(recipe.folder, shards, part, number).run()
+        PassageSearch(recipe.folder, shards, part, number, planned).run()
         for number, part in enumerate(recipe.passages if shards else (), 1)
     ]
     jobs = [
@@ -82,7 +85,7 @@ def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan])
         )
         for number, shard in enumerate(shards)
     ]
-    made = fan_out(Job.__call__, jobs, stage=STAGE, source=None)
+    made = fan_out(Job.__call__, jobs, stage=STAGE, source=None, planned=planned)
     cuts = dict[str, tuple[Artifact, ...]]()
     for shard, result in zip(shards, made, strict=True):
         cuts[shard.source] = (*cuts.get(shard.source, ()), result.cuts)

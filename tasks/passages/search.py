@@ -43,10 +43,6 @@ PART_BYTES = 96 << 20  # of contexts in a range, about
 CONTEXT_BYTES = 128  # of the numbers of a context
 
 
-def run_jobs(jobs: Sequence[Any]) -> list[Any]:
-    return fan_out(Job.__call__, jobs, stage=STAGE, source=None)
-
-
 def estimated_fingerprints(text_bytes: int, part: PassagePart) -> int:
     """Return the number of anchors in text, at most about: two in each window of hashes."""
     return text_bytes * 2 // (part.window - width_of(part.window) + 2)
@@ -74,12 +70,19 @@ class SearchResult(NamedTuple):
 
 @dataclass(frozen=True)
 class PassageSearch:
-    """The search for the repeated windows of a part. number: of the part in the recipe."""
+    """The search for the repeated windows of a part.
+
+    number: of the part in the recipe. planned: jobs of the whole stage, about.
+    """
 
     folder: Folder
     shards: Sequence[ShardToSearch]
     part: PassagePart
     number: int
+    planned: int
+
+    def run_jobs(self, jobs: Sequence[Any]) -> list[Any]:
+        return fan_out(Job.__call__, jobs, stage=STAGE, source=None, planned=self.planned)
 
     @property
     def settings(self) -> str:
@@ -113,7 +116,7 @@ class PassageSearch:
             )
             for number, shard in enumerate(self.shards)
         ]  # fmt: skip
-        return run_jobs(with_common_shift(jobs, len(naming.numbers)))
+        return self.run_jobs(with_common_shift(jobs, len(naming.numbers)))
 
     def by_shard(
         self,
@@ -131,13 +134,13 @@ class PassageSearch:
         path = step.path.removesuffix(".parquet") + ".json"
         if finished := finished_record(self.folder, path, Exchanged):
             return [*finished.artifacts]
-        by_range = gather_files(step, made, len(naming.numbers), run_jobs, gathering)
+        by_range = gather_files(step, made, len(naming.numbers), self.run_jobs, gathering)
         ranges = [
             range_job(self.folder, None, naming, number, (), by_range.files(number), settings=self.settings)
             for number in naming.numbers
         ]
-        results: list[Artifact] = run_jobs(with_common_shift(ranges, len(self.shards)))
-        by_number = gather_files(step, results, len(self.shards), run_jobs, GatheredRowsOfSearch)
+        results: list[Artifact] = self.run_jobs(with_common_shift(ranges, len(self.shards)))
+        by_number = gather_files(step, results, len(self.shards), self.run_jobs, GatheredRowsOfSearch)
         copies = self.copied(by_number, naming, schema)
         write_record(self.folder, path, Exchanged(artifacts=tuple(copies)))
         kept = {artifact.path for artifact in made}
@@ -155,4 +158,4 @@ class PassageSearch:
             RowsOfShard(self.folder, shard.source, naming, number, (), results.files(number), schema=schema)
             for number, shard in enumerate(self.shards)
         ]
-        return run_jobs(copies)
+        return self.run_jobs(copies)

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from zyda_flows.tasks.errors import BadInput, ZydaError, bad_input
-from zyda_flows.tasks.labels.buckets import BUCKET, bucket_keep
+from zyda_flows.tasks.labels.buckets import BUCKET
 from zyda_flows.tasks.labels.label_tables import LabelTable, column_of_key
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.inspected_files import Inspection, names_in
 from zyda_flows.tasks.planning.survey import SourceSurvey
+from zyda_flows.tasks.quality.conditions import bucket_keep
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
@@ -66,8 +67,8 @@ def check_numbers(recipe: Recipe, source: Source, columns: pa.Schema, models: Se
     if recipe.bucket.name.lower() in {name.lower() for name in (*known.names, *RESERVED_NAMES)}:
         fault = f"the documents have a column {recipe.bucket.name!r} already; give the buckets another `name`"
         raise bad_input(source.name, f"bucket.name: {fault}")
-    if recipe.bucket.keep is not None:
-        bucket_keep(recipe, source.name).check(pa.schema([*columns, (recipe.bucket.name, BUCKET)]), models)
+    if (condition := bucket_keep(recipe, source.name)) is not None:
+        condition.check(pa.schema([*columns, (recipe.bucket.name, BUCKET)]), models)
 
 
 def check_scores(
@@ -88,7 +89,7 @@ def check_scores(
     missing += (
         [("bucket.of", name) for name in recipe.bucket.of if name not in known] if recipe.bucket else []
     )
-    if not missing or any(isinstance(outcome, ZydaError) for outcome in outcomes):
+    if not missing or survey.faults or any(isinstance(outcome, ZydaError) for outcome in outcomes):
         return
     (field, name), names = missing[0], ", ".join(map(repr, dict.fromkeys(known)))
     fault = f"{field}: no source has a column {name!r}; there are {names}"

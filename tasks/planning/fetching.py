@@ -68,14 +68,16 @@ class Fetch:
         del self.copies[copy.key]
 
     def chosen(self, recipe: Recipe) -> list[FetchedFile]:
-        """Return the files of the recipe's sample, each once."""
-        files = dict[tuple[str, str], FetchedFile]()
+        """Return the files of the recipe's sample, and all labels, each once."""
+        by_source = dict[str, dict[str, FetchedFile]]()
+        for file in self.files:
+            by_source.setdefault(file.source, {})[file.url] = file
+        chosen = list[FetchedFile]()
         for source in recipe.sources:
-            own = {file.url: file for file in self.files if file.source == source.name}
+            own = by_source.pop(source.name)
             inputs = [file.input_file(self.folder) for file in own.values()]
-            for file in sampled_files(inputs, recipe.sample):
-                files[source.name, file.url] = own[file.url]
-        return [*files.values()]
+            chosen += [own[file.url] for file in sampled_files(inputs, recipe.sample)]
+        return chosen + [file for labels in by_source.values() for file in labels.values()]
 
     def verify_all(self, at_once: int, tell: Callable[[int], object]) -> None:
         """Read the copies of wanted files and compare their digests; unchanged copies are used.

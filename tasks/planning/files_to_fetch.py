@@ -1,9 +1,10 @@
-"""List the original files of the sources, of which `fetching` makes copies."""
+"""List the original files of the sources and of the labels that they join, of which `fetching` makes copies."""
 
 from collections.abc import Sequence
 from functools import partial
 
 from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.labels.label_tables import corpus_of_labels, source_of_labels
 from zyda_flows.tasks.planning.survey import FieldCheck, call_each
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
@@ -14,7 +15,7 @@ from zyda_flows.tasks.storage.folder import Folder
 
 
 def listed_files(recipe: Recipe) -> list[FetchedFile]:
-    """Return the original files of all sources, by pattern. Raises BadRecipe with all faults."""
+    """Return the original files of all sources and labels, by pattern. Raises BadRecipe with all faults."""
 
     def files_of(source: Source) -> list[FetchedFile]:
         return [
@@ -27,10 +28,20 @@ def listed_files(recipe: Recipe) -> list[FetchedFile]:
         FieldCheck(partial(files_of, source), ("sources", i, "files"))
         for i, source in enumerate(recipe.sources)
     ]
+    checks += [
+        FieldCheck(partial(files_of, labels), ("sources", i, "join"))
+        for i, source in enumerate(recipe.sources)
+        for labels in sources_of_labels(source)
+    ]
     answers, faults = call_each(recipe, checks)
     if faults:
         raise BadRecipe(*faults)
     return [file for files in answers for file in files]
+
+
+def sources_of_labels(source: Source) -> list[Source]:
+    """Return the labels that a source joins as sources, without those of published corpora."""
+    return [source_of_labels(source, join) for join in source.joins if corpus_of_labels(join) is None]
 
 
 def expect_no_copies(folder: Folder, files: Sequence[FetchedFile]) -> None:

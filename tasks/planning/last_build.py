@@ -172,7 +172,7 @@ def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     lists = {DENY_LISTS: digests_of_lists(recipe)} if recipe.deny_lists else {}
     labels = {
         LABELS_OF.format(source.name): versions(
-            file for join in source.joins for file in label_files(source, join)[0]
+            file for join in source.joins for file in label_files(source, join, recipe.inputs)[0]
         )
         for source in recipe.sources
         if source.joins

@@ -13,10 +13,14 @@ from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied, bad_input
 from zyda_flows.tasks.labels.label_tables import LabelTable, find_labels
 from zyda_flows.tasks.planning.last_build import recorded_files, whole_register
 from zyda_flows.tasks.quality.forms import Model, judged_model
+from zyda_flows.tasks.quality.vector_forms import expect_body
 from zyda_flows.tasks.recipe.faults import Location, with_place
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.judges import Judge
+from zyda_flows.tasks.recipe.rounds import rounds_of
+from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.semantic.confirm import check_models
 from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
 from zyda_flows.tasks.sources.reading import InspectedFile
@@ -29,10 +33,9 @@ class SourceSurvey:
     """The listed sources of a recipe, in the order of their rank, and the numbers of their files.
 
     listed: all files of each source. chosen: the files of the sample. models: of the judges of each source without
-    a fault, in order. inspected: the chosen
-    files without a number, if they were inspected. documents: the steps on documents of each source. denied: the
-    SHA-256 of the deny lists, by URL. labels: of the joins of each
-    source, None for a source with a fault in them.
+    a fault, in order. inspected: the chosen files without a number, if they were inspected. documents: the steps on
+    documents of each source. denied: the SHA-256 of the deny lists, by URL. labels: of the joins of each source,
+    None for a source with a fault in them.
     """
 
     register: Register
@@ -73,11 +76,19 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         for i, source in sources
     ]
     planning = [FieldCheck(partial(plan_documents, recipe, source.name)) for _, source in sources]
-    finding = [FieldCheck(partial(find_all_labels, source), ("sources", i, "join")) for i, source in sources]
+    finding = [
+        FieldCheck(partial(find_all_labels, source, recipe.inputs), ("sources", i, "join"))
+        for i, source in sources
+    ]
     checks = [
         FieldCheck(partial(load_tokenizer, recipe.tokenizer), ("tokenizer",)),
         FieldCheck(folder.check_writable),
         FieldCheck(partial(corpora_of, recipe)),
+        *(
+            FieldCheck(partial(check_models, each), ("dedup", each.number - 1, "semantic"))
+            for each in rounds_of(recipe)
+            if isinstance(each.dedup, SemanticRound)
+        ),
     ]
     by_source = [
         call_each(recipe, source_checks)
@@ -103,9 +114,9 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     )
 
 
-def find_all_labels(source: Source) -> tuple[LabelTable, ...]:
-    """Find the labels of a source's joins. Raises BadInput."""
-    return tuple(find_labels(source, join) for join in source.joins)
+def find_all_labels(source: Source, inputs: str | None) -> tuple[LabelTable, ...]:
+    """Find the labels of a source's joins. inputs: the folder of copies, or None. Raises BadInput."""
+    return tuple(find_labels(source, join, inputs) for join in source.joins)
 
 
 def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
@@ -196,4 +207,7 @@ def models_of(
         raise bad_input(
             source.name, f"classify.keep: {found[-1].name} has no label {unknown[0]}; there are {labels}"
         )
+    for judge, model in zip(judges, found, strict=True):
+        if judge.name in recipe.publish_vectors:
+            expect_body(model, judge.max_tokens)
     return found

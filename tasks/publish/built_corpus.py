@@ -12,11 +12,13 @@ from zyda_flows.tasks.accounts.bucketed import ScorePercentiles
 from zyda_flows.tasks.accounts.components import COUNTED_BY, CountsBySource, of_category
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.accounts.paired import ConfirmedCounts, PairAccount
 from zyda_flows.tasks.accounts.published import (
     NO_TABLE,
     NamedDigest,
     Published,
     PublishedKeys,
+    PublishedVectors,
     TableFile,
 )
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
@@ -27,8 +29,12 @@ from zyda_flows.tasks.publish.audits import by_index_of, count_unlike, removed_i
 from zyda_flows.tasks.publish.files import PublishedSource
 from zyda_flows.tasks.publish.one_copy import published_name
 from zyda_flows.tasks.publish.provenance import origins, software, tokenizer_of
+from zyda_flows.tasks.quality.stored_vectors import STAGE as VECTORS
+from zyda_flows.tasks.quality.vectors import VectorFacts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round, rounds_of
+from zyda_flows.tasks.semantic.confirm import lowest_cosine
+from zyda_flows.tasks.semantic.propose import semantic_of
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest
 from zyda_flows.tasks.storage.tables import read_table
 
@@ -76,6 +82,8 @@ class BuiltCorpus:
             lists=self.lists,
             joins=tuple(account for facts in self.facts.values() for account in facts.joins),
             percentiles=self.percentiles,
+            vectors=self.vectors,
+            semantic=dict(self.semantic_rounds()) or None,
         )
 
     @property
@@ -131,6 +139,12 @@ class BuiltCorpus:
         return tuple(each for place, each in enumerate(found) if each not in found[:place])
 
     @property
+    def vectors(self) -> tuple[PublishedVectors, ...] | None:
+        """The accounts of the published vectors; None if there are none."""
+        receipt = self.corpus_receipts.get(VECTORS)
+        return self.load(receipt).facts_as(VectorFacts).accounts if receipt else None
+
+    @property
     def overlaps(self) -> Iterator[tuple[int, Overlap]]:
         """The overlaps of the sources, each with the number of its round; 0 if there is only one round."""
         for dedup_round, receipt in self.rounds_with("overlap"):
@@ -170,6 +184,19 @@ class BuiltCorpus:
         """Yield the folder and the parameters of the published band keys of each round."""
         for dedup_round, receipt in self.rounds_with("bands"):
             yield dedup_round.name_of("bands"), self.load(receipt).facts_as(PublishedKeys)
+
+    def semantic_rounds(self) -> Iterator[tuple[str, PairAccount]]:
+        """Yield the folder of the pairs and the account of each semantic round."""
+        for dedup_round, receipt in self.rounds_with("pairs"):
+            contradictions = self.load(self.corpus_receipts[dedup_round.name_of("contradictions")])
+            removed = self.ledger.removed(dedup_round.name_of("removals")).documents
+            account = PairAccount(
+                confirmed=self.load(receipt).facts_as(ConfirmedCounts),
+                lowest=lowest_cosine(dedup_round),
+                contradictions=sum(file.rows for file in contradictions.artifacts),
+                removed=removed if semantic_of(dedup_round).semantic.remove else None,
+            )
+            yield dedup_round.name_of("pairs"), account
 
     def rounds_with(self, place: str) -> Iterator[tuple[Round, Receipt]]:
         """Yield the rounds that publish tables in a folder, each with its receipt."""

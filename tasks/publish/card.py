@@ -18,6 +18,7 @@ from zyda_flows.tasks.publish.card_tables import (
     languages_as_markdown,
     licenses_as_markdown,
     overlap_tables,
+    vector_lines,
 )
 from zyda_flows.tasks.publish.card_text import REFERENCE_SENTENCE, SIZES, TEXT
 from zyda_flows.tasks.publish.evaluation_certificate import certificate
@@ -61,6 +62,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
             [
                 *(headline.sentence() for headline in manifest.audits.values()),
                 *(each.sentence for each in built.agreements),
+                *(account.sentence() for account in (manifest.semantic or {}).values()),
             ]
         ),
         overlaps="".join(overlap_tables(number, overlap) for number, overlap in built.overlaps),
@@ -68,6 +70,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         licenses=licenses_as_markdown(counted_by["licenses"]),
         languages=languages_as_markdown(counted_by["languages"]),
         buckets=buckets_as_markdown(counted_by["buckets"]),
+        vectors=vector_lines(manifest),
         origins=source_lines(manifest),
         tokenizer=without_local_folders(manifest.tokenizer["name"]),
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -113,7 +116,11 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         if name in places or folders[name]
     }
     sources = [*files]
-    tables = [place for place in sorted(places) if re.fullmatch(r"clusters[2-9]?|passages", place)]
+    tables = [
+        place
+        for place in sorted(places)
+        if re.fullmatch(r"(clusters|pairs|contradictions)[2-9]?|passages", place)
+    ]
     everything = {
         "config_name": "default",
         "default": True,
@@ -130,6 +137,10 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
             for place in folders[name][:MOST_COMPONENTS]
         ),
         *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in tables),
+        *(
+            {"config_name": f"vectors-{judge}", "data_files": f"vectors/{judge}/*/*.parquet"}
+            for judge in dict.fromkeys(each.judge for each in manifest.vectors or () if each.documents)
+        ),
         *([removed] if any(place.startswith("removed/") for place in places) else []),
     ]
     # The name of a subfolder, `source-folder`, may be that of another source: names are unique.

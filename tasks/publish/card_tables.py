@@ -15,8 +15,10 @@ from zyda_flows.tasks.accounts.components import (
     start_and_end,
 )
 from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.publish.tables_of_markdown import as_table
 from zyda_flows.tasks.storage.counts import Counts
+from zyda_flows.tasks.words import counted
 
 MOST_COMPONENTS = 200  # of a source, which the card names
 LONGEST = 100  # characters of a component's name
@@ -118,3 +120,15 @@ def share(part: Counts, whole: Counts) -> str:
     """Return the shares of documents and of tokens, in per cent."""
     documents, tokens = part.documents / max(1, whole.documents), part.tokens / max(1, whole.tokens)
     return f"{documents:.1%} ({tokens:.1%})"
+
+
+def vector_lines(manifest: Published) -> str:
+    """Return a line for the published vectors of each judge and source; "" if there are none."""
+    lines = [
+        f"- `vectors/{each.judge}/{each.source}`: {counted(each.documents, 'vector')} of {each.dimensions} "
+        f"dimensions, "
+        f"of the kept documents that the judge judged. In 8 bits, they differ from the exact vectors by "
+        f"{each.mean_error:.2%} of their length on average, and by at most {each.largest_error:.2%}\n"
+        for each in manifest.vectors or ()
+    ]
+    return "".join([*lines, "\n"]) if lines else ""

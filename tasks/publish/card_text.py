@@ -21,7 +21,7 @@ Tokens of each source, best-ranked first:
 
 {judges}{removed}
 
-{by_reason}{joins}{licenses}{languages}{buckets}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
+{by_reason}{joins}{licenses}{languages}{buckets}{vectors}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
 
 {overlaps}## Sources
 
@@ -43,6 +43,8 @@ passages; with `removed` the removed documents.
 - `removed/*/*.parquet`: the removed documents, with the stage and the reason. A removed duplicate has the
   `kept_doc_id` of the kept document, or the `matched_doc_id` of the document in another corpus.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
+- `pairs/*.parquet`, `contradictions/*.parquet`: similar documents with the cosines of their vectors and the facts
+  that differ, and the pairs that contradict each other, if a deduplication round is semantic.
 - `passages/*.parquet`: the repeated passages, if the recipe has `passages`: document, first and last character
   before anything was cut, and the document that owns them.
 - `audit/*.parquet`: a sample of the removed near-duplicates, each with the most similar kept document and the
@@ -53,6 +55,8 @@ passages; with `removed` the removed documents.
   cluster in which they differ most, if scores were compared.
 - `bands/*/*.parquet`: the MinHash band keys of all documents, sorted, for finding near-duplicates of them;
   `manifest.json` has their parameters.
+- `vectors/*/*/*.parquet`: the vectors of kept documents by judge and source, if the recipe has `publish_vectors`: a
+  vector is about `scale` times the numbers of `vector`. A document that the judge did not judge has no row.
 - `contamination/*.parquet`: the evaluation sets of decontamination, if there are any.
 - `set_aside/*/*.parquet`: rows that are no documents, with file, row and reason, if there are any; with
   `publish_set_aside` in the recipe also their content.

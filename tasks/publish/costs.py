@@ -10,6 +10,7 @@ from zyda_flows.tasks.dedup.costs import cluster_files
 from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.publish.file_groups import file_groups, most_text
 from zyda_flows.tasks.publish.published_shards import COUNTS
+from zyda_flows.tasks.quality.stored_vectors import STAGE as VECTORS
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
 from zyda_flows.tasks.signatures.bands import key_ranges
@@ -63,7 +64,17 @@ def files_by_folder(workload: Workload, recipe: Recipe) -> dict[str, int]:
         if recipe.publish_bands:
             bands, place = dedup_round.dedup.key_bands, dedup_round.name_of("bands")
             files |= {f"{place}/{band:03d}": ranges for band in range(bands)}
-    return files
+    return files | vector_files(workload, recipe)
+
+
+def vector_files(workload: Workload, recipe: Recipe) -> dict[str, int]:
+    """Return the number of published files of vectors of each folder."""
+    return {
+        f"{VECTORS}/{judge.name}/{name}": len(source.shards)
+        for name, source in workload.sources.items()
+        for judge in recipe.judges_of(name)
+        if judge.name in recipe.publish_vectors
+    }
 
 
 def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
@@ -78,6 +89,7 @@ def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
     tables = min(TABLES_OF_ALL, tried.calls - tried_keys)
     documents = sum(document_files(workload, recipe).values())
     by_files = by_shards * documents / max(1, shards_of(workload))
+    keys += sum(vector_files(workload, recipe).values())
     calls = round((tried.calls - tried_keys - tables) * by_files) + keys + tables
     whole = scaled(tried, by_size)
     placed = calls - tried.calls

@@ -31,6 +31,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.publish.costs import PUBLISH, publish_cost
 from zyda_flows.tasks.publish.file_groups import file_groups, input_file_of
 from zyda_flows.tasks.publish.published_columns import (
+    added_to_removed,
     check_published_names,
     removed_schema,
 )
@@ -142,6 +143,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
             source=source,
             table_schema=facts.packed,
             removed_schema=removed_columns,
+            added_to_removed=tuple(field.name for field in added_to_removed(later_manifests)),
             histories=histories,
             in_folders=in_folders,
             named=tuple(named.items()),

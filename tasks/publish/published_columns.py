@@ -24,7 +24,8 @@ REMOVED = pa.schema(
 SOURCE = pa.field("source", pa.string())
 # 64 bits, because polars sums narrower integers in their own type and overflows without an error.
 COUNTS = re.compile("n_tokens|cluster_(size|sources)[2-9]?")
-NEVER_NULL = re.compile("doc_id|n_tokens|cluster_(id|size|sources)[2-9]?")
+CLUSTER = re.compile("cluster_(id|size|sources)[2-9]?")
+NEVER_NULL = re.compile(f"doc_id|n_tokens|{CLUSTER.pattern}")
 
 
 def for_readers(schema: pa.Schema) -> pa.Schema:
@@ -46,7 +47,7 @@ def for_readers(schema: pa.Schema) -> pa.Schema:
 
 
 def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
-    """Return the columns of the removed files: REMOVED, and the evidence that stages declare, in their order.
+    """Return the columns of the removed files: REMOVED, evidence, and `added_to_removed`.
 
     Raises NotConserved if two stages declare a name with different types.
     """
@@ -60,14 +61,29 @@ def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
                     f"{declared_by[field.name]} is {before.type}; give one of them another name"
                 )
             declared_by.setdefault(field.name, manifest.stage)
-    return pa.schema(list(fields.values()))
+    return pa.schema([*fields.values(), *added_to_removed(manifests)])
+
+
+def added_to_removed(manifests: Sequence[Manifest]) -> list[pa.Field]:
+    """Return the columns of scores, labels and buckets that removed documents have too.
+
+    A column with the name of evidence is not among them.
+    """
+    evidence = {field.name for each in manifests if each.evidence for field in unpack(each.evidence)}
+    taken = {*REMOVED.names, *evidence}
+    return [
+        field
+        for manifest in manifests
+        for field in manifest.added_columns
+        if field.name not in taken and not CLUSTER.fullmatch(field.name)
+    ]
 
 
 def check_published_names(source: str, own: pa.Schema, manifests: Sequence[Manifest]) -> None:
     """Raise NotConserved if two published columns have the same name."""
     owners = dict.fromkeys([*own.names, "doc_id", SOURCE.name, "n_tokens"], f"source {source}")
     for manifest in manifests:
-        for name in manifest.added_columns:
+        for name in (field.name for field in manifest.added_columns):
             if name in owners:
                 raise NotConserved(
                     f"stage {manifest.stage} adds a column {name} to the documents of source {source}, and "

@@ -69,10 +69,10 @@ class PublishedShards(Record):
 class ShardsToPublish(RecordJob[PublishedShards]):
     """Consecutive shards to publish in a file, with the verdicts of the stages.
 
-    table_schema: of the columns of the source. removed_schema: of the list of removed documents. histories: of the
-    shards, ascending by their documents. in_folders: whether each component or bucket has a folder. named:
-    (category, column of STATISTICS) by which documents are counted: licences or languages. bucket: the column of
-    buckets; "" if there are none.
+    table_schema: of the columns of the source. removed_schema: of the list of removed documents. added_to_removed:
+    the columns that stages add to removed documents. histories: of the shards, ascending by their documents.
+    in_folders: whether each component or bucket has a folder. named: (category, column of STATISTICS) by which
+    documents are counted: licences or languages. bucket: the column of buckets; "" if there are none.
     """
 
     stage, version, kind = "publish", VERSION, PublishedShards
@@ -80,6 +80,7 @@ class ShardsToPublish(RecordJob[PublishedShards]):
     source: str
     table_schema: str
     removed_schema: pa.Schema
+    added_to_removed: tuple[str, ...]
     histories: tuple[ShardHistory, ...]
     in_folders: bool = False
     named: tuple[tuple[str, str], ...] = ()
@@ -122,7 +123,9 @@ class Decisions:
         for history in job.histories:
             counted = read_table(job.folder, history.shard, [*DOCUMENT_COUNTS.names, *own])
             counted = with_cut_counts(counted, load_cuts(job.folder, history))
-            removed = removed_rows(job.folder, job.source, history, counted, job.removed_schema)
+            removed = removed_rows(
+                job.folder, job.source, history, counted, job.removed_schema, job.added_to_removed
+            )
             all_ids, removed_ids = (table.column("doc_id").to_numpy() for table in (counted, removed))
             kept_ids = np.setdiff1d(all_ids, removed_ids, assume_unique=True)
             self.documents.append(len(kept_ids))

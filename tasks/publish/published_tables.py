@@ -2,10 +2,11 @@
 
 Rows of the kept files: `doc_id`, `source`, the source's columns, each with one type in all files of the source,
 `n_tokens`, and the columns that stages added (`cluster_id`, and the columns of a quality model). Rows of the
-removed files: REMOVED, and the evidence that stages declare.
+removed files: REMOVED, the evidence that stages declare, and the scores, labels and bucket of a document that later
+stages removed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -28,15 +29,26 @@ from zyda_flows.tasks.storage.tables import read_table, tables_of
 
 
 def removed_rows(
-    folder: Folder, source: str, history: ShardHistory, counted: pa.Table, schema: pa.Schema
+    folder: Folder,
+    source: str,
+    history: ShardHistory,
+    counted: pa.Table,
+    schema: pa.Schema,
+    added: Collection[str],
 ) -> pa.Table:
     """Return the removed documents of a shard, with stage, reason and evidence, sorted by doc_id.
 
-    counted: the documents of the shard with their counts. schema: of the removed files.
+    counted: the documents of the shard with their counts. schema: of the removed files. added: its columns that
+    stages add to documents; null if the document was removed before.
     """
     tables = [schema.empty_table()]
     columns = [counted.select([name for name in counted.column_names if name != "n_bytes"])]
-    columns += [] if history.is_whole else load_added_columns(folder, history)
+    if not history.is_whole:
+        published = {"doc_id", "cluster_id", *added}
+        columns += [
+            table.select([name for name in table.column_names if name in published])
+            for table in load_added_columns(folder, history)
+        ]
     for output in history.outputs:
         if output.artifact.removed.documents:
             verdicts = removals_in(read_table(folder, output.artifact))

@@ -20,6 +20,9 @@ from zyda_flows.tasks.quality.conditions import Condition, check_conditions, onl
 from zyda_flows.tasks.quality.document_filter import remaining_documents
 from zyda_flows.tasks.quality.forms import Model, load_model
 from zyda_flows.tasks.quality.ingested import read_columns, read_ingest_facts
+from zyda_flows.tasks.quality.stored_vectors import StoredVectors
+from zyda_flows.tasks.quality.vector_body import VectorBody
+from zyda_flows.tasks.quality.vector_forms import load_vectors, stored_bodies
 from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.sources.register import file_and_row_of
@@ -48,7 +51,7 @@ class AnswersForShard(VerdictJob):
     """The answers of a model for the remaining documents of a shard.
 
     step: the name of the stage for the judge. condition: for the documents to judge; None for all documents.
-    table_schema: of the columns that the condition reads.
+    table_schema: of the columns that the condition reads. body: of the model, if its vectors are stored.
     """
 
     stage, version = "classify", VERSION
@@ -60,6 +63,7 @@ class AnswersForShard(VerdictJob):
     device: Annotated[str | None, NotInKey("its precision is in the key")]
     condition: Annotated[Condition | None, NotInKey("its params are in the path")]
     table_schema: Annotated[pa.Schema, NotInKey("follows from the condition and the shard")]
+    body: Annotated[VectorBody | None, NotInKey("answers are the same without stored vectors")]
 
     @property
     def also_in_key(self) -> list[Any]:
@@ -145,12 +149,32 @@ class AnswersForShard(VerdictJob):
 
     def classified(self, doc_ids: NDArray[np.uint64]) -> pa.Table:
         """Run the model on documents of the shard. doc_ids: uint64, (n,), ascending."""
+        if (stored := self.stored) is not None:
+            return self.answered_by_vectors(doc_ids, stored)
         answers = load_model(self.model, self.max_tokens, self.device)
         tables = tables_of(self.folder, self.history.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
         with reporting_progress(self.step, self.source, self.name):
             columns = answers(documents.column("text"))
         return pa.table([documents.column("doc_id"), *columns], schema=self.model.table_schema)
+
+    @property
+    def stored(self) -> StoredVectors | None:
+        """The stored vectors of the shard; None if vectors are not stored."""
+        if self.body is None:
+            return None
+        source, shard = str(self.source), self.history.shard
+        return StoredVectors(self.folder, source, shard, self.model, self.body, self.max_tokens, self.device)
+
+    def answered_by_vectors(self, doc_ids: NDArray[np.uint64], stored: StoredVectors) -> pa.Table:
+        """Run the head of the model on the vectors of documents, which are stored for other judges."""
+        answers = load_vectors(self.model, self.max_tokens, self.device).answers
+        with reporting_progress(self.step, self.source, self.name):
+            tables = [
+                pa.table([pa.array(ids), *answers(vectors)], schema=self.model.table_schema)
+                for ids, vectors in stored.batches(doc_ids)
+            ]
+        return pa.concat_tables(tables)
 
 
 def key(judged: Judged, trail: Trail) -> str:
@@ -177,7 +201,9 @@ def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]
 def cost_of_model(source: SourceSize, judge: str, workers: int) -> Spent:
     """Return the cost of a source's judge if no document is removed before it."""
     model, shards = source.models[judge], len(source.shards)
-    seconds = model.seconds * model.judged * source.entering_model + model.loading * min(workers, shards)
+    seconds = model.seconds * model.judged * source.entering_judge(judge) + model.loading * min(
+        workers, shards
+    )
     return Spent(calls=shards, cpu=seconds, files=2 * shards, requests=8 * shards)
 
 
@@ -192,7 +218,8 @@ def classify(judged: Judged, trail: Trail) -> Manifest:
     inputs = inputs_of_jobs(judged, trail, step, condition, condition.columns if condition else ())
     jobs = [AnswersForShard(history=history, **inputs) for history in load_histories(judged.folder, trail)]
     manifest, counts = run_counting_jobs(step, trail, jobs, engine=recipe.engine)
-    return manifest.model_copy(update={"judged": counts.get(JUDGED, Counts())})
+    stored = tuple(job.stored.path for job in jobs if job.stored)  # whose keys keep them from being cleaned
+    return manifest.model_copy(update={"judged": counts.get(JUDGED, Counts()), "intermediate": stored})
 
 
 def inputs_of_jobs(
@@ -201,13 +228,16 @@ def inputs_of_jobs(
     """Return the fields of AnswersForShard except the shard. columns: that conditions read."""
     judge, facts = judged.settings_of(trail.source), read_ingest_facts(judged.folder, trail)
     names = {*columns, *DOCUMENT_COUNTS.names}
+    recipe = judged.recipe
+    bodies = stored_bodies(facts.models, recipe.judges_of(trail.source), recipe.publish_vectors)
     return {
         "folder": judged.folder,
         "source": trail.source,
         "step": step,
         "model": next(model for model in facts.models if model.judge == judge.name),
         "max_tokens": judge.max_tokens,
-        "device": "cpu" if judged.recipe.engine is Engine.CPU else None,
+        "device": "cpu" if recipe.engine is Engine.CPU else None,
         "condition": condition,
         "table_schema": pa.schema([field for field in facts.columns if field.name in names]),
+        "body": bodies.get(judge.name),
     }

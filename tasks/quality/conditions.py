@@ -1,4 +1,4 @@
-"""The SQL conditions of a recipe: `only_if` and `keep` of judges, and `keep` of a source.
+"""The SQL conditions of a recipe: `only_if` and `keep` of judges, and `keep` of a source and of buckets.
 
 `tasks.quality.keep` is imported only to evaluate a condition: DuckDB and sqlglot take a third of a second.
 """
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.quality.forms import Model
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.column_names import names_of_text
@@ -108,6 +110,20 @@ def judge_keep(source: Source, judge: Judge) -> Condition | None:
 def source_keep(source: Source) -> Condition | None:
     """Return the condition for the documents of a source to keep."""
     return Condition(source.keep, "keep", source) if source.keep else None
+
+
+def bucket_keep(recipe: Recipe, source: str) -> Condition | None:
+    """Return the condition for the documents of a source to keep by their bucket."""
+    keep = recipe.bucket.keep if recipe.bucket else None
+    return Condition(keep, "bucket.keep", recipe.source(source)) if keep else None
+
+
+def condition_of_stage(recipe: Recipe, source: str, stage: str) -> Condition | None:
+    """Return the condition by which a stage removes documents of a source, None if it has none."""
+    by_stage = {"filter": source_keep(recipe.source(source)), "keep_bucket": bucket_keep(recipe, source)}
+    for judge in recipe.judges_of(source):
+        by_stage[Judged(recipe, judge.name).name_of("keep")] = judge_keep(recipe.source(source), judge)
+    return by_stage.get(stage)
 
 
 def conditions_of(source: Source, judges: Sequence[Judge]) -> Iterator[tuple[Condition, int]]:

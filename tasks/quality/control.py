@@ -104,7 +104,8 @@ def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]
         if judge is None or not judge.is_controlled or judge.name not in size.models:
             continue
         tried, shards = size.models[judge.name], len(size.shards)
-        documents = share_of(judge.control, size.entering_model) * size.entering_model * (1 - tried.judged)
+        entering = size.entering_judge(judge.name)
+        documents = share_of(judge.control, entering) * entering * (1 - tried.judged)
         yield StageCost(
             name,
             Spent(

@@ -19,6 +19,7 @@ SECONDS_A_PAIR = 4e-8  # for two tokens, in a head of a layer with relative posi
 SECONDS_A_TOKEN = {
     "fasttext": 1e-7,  # 40 MB of English in a second
     "kenlm": 1e-6,
+    "tokens": 1.5e-7,  # for the tokenizer, and for n-grams of ids; to pool ids takes less
 }
 CORES = 2  # the costs of stages are given for so many cores
 

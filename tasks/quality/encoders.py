@@ -2,7 +2,7 @@
 
 Three kinds are supported. A model whose config.json names a `base_model`, such as
 nvidia/quality-classifier-deberta, has a linear head on the first position. An encoder of sentences with head.json
-and head.safetensors beside it has a head of linear layers on its embedding. Other models are sequence classifiers
+and head.safetensors beside it has heads of linear layers on its embedding. Other models are sequence classifiers
 of transformers, such as HuggingFaceFW/fineweb-edu-classifier, which has one output, a score.
 
 This module is a form of `tasks.quality.forms`. It does not import torch: `tasks.quality.torch_models` runs models.
@@ -19,9 +19,10 @@ from zyda_flows.tasks.quality.encoder_files import (
     Fault,
     digest_of_model,
     fault_of,
-    labels_of,
+    heads_of,
     load_config,
 )
+from zyda_flows.tasks.quality.heads import ModelHead
 
 __all__ = [
     "EXPECTED", "MODULES", "check", "columns", "digest_of_model", "is_named", "load", "locate", "missing_libraries",
@@ -57,15 +58,19 @@ def locate(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=revision, allow_patterns=FILES))
 
 
-def columns(labels: tuple[str, ...], judge: str, *, every_label: bool) -> list[pa.Field]:
-    """Return the columns of the answers: the most probable label and its probability, or a score.
+def columns(heads: tuple[ModelHead, ...], judge: str, *, every_label: bool) -> list[pa.Field]:
+    """Return the columns of the answers: for each head, the most probable label and its probability, or a score.
 
     every_label: whether the probability of each label follows.
     """
-    kinds = PREDICTION if labels else SCORE
-    if every_label:
-        kinds = [*kinds, *((label, pa.float32()) for label in labels)]
-    return [pa.field(f"{judge}_{name}", kind) for name, kind in kinds]
+    return [
+        pa.field(f"{head.prefix(judge)}_{name}", kind)
+        for head in heads
+        for name, kind in (
+            *(PREDICTION if head.labels else SCORE),
+            *((label, pa.float32()) for label in head.labels if every_label),
+        )
+    ]
 
 
 def precision(device: str | None) -> str:
@@ -75,8 +80,8 @@ def precision(device: str | None) -> str:
     return torch_models.precision(device)
 
 
-def check(folder: Path) -> tuple[str, ...]:
-    """Check a model, and return its labels; () for a model that returns a score.
+def check(folder: Path) -> tuple[ModelHead, ...]:
+    """Check a model, and return its heads.
 
     Raises:
         Fault: the model cannot be loaded.
@@ -90,7 +95,7 @@ def check(folder: Path) -> tuple[str, ...]:
     from zyda_flows.tasks.quality.torch_networks import check_model
 
     check_model(folder)
-    return labels_of(config)
+    return heads_of(config)
 
 
 def load(

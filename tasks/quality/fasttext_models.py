@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.quality.encoder_files import Fault
+from zyda_flows.tasks.quality.heads import ModelHead
 from zyda_flows.textkernels.fasttext.model import FasttextModel
 
 ENDINGS = (".bin", ".ftz")
@@ -46,15 +47,15 @@ def locate(name: str, revision: str | None) -> Path:
     return Path(hf_hub_download(f"{owner}/{repository}", file, revision=revision))
 
 
-def check(path: Path) -> tuple[str, ...]:
-    """Check a model and return its labels. Raises Fault."""
+def check(path: Path) -> tuple[ModelHead, ...]:
+    """Check a model and return its head. Raises Fault."""
     if path.stat().st_size > limits().model_bytes:
         raise Fault(f"it has more than {limits().model_bytes:,} bytes")
     model = read(path)
     numbers = (model.matrix.numbers, model.matrix.centroids, model.matrix.norms, model.output)
     if not all(is_finite(array) for array in numbers):
         raise Fault("its numbers are not all finite; train it again")
-    return model.labels
+    return (ModelHead(labels=model.labels),)
 
 
 def read(path: Path) -> FasttextModel:
@@ -81,10 +82,10 @@ def precision(device: str | None) -> str:
     return "float32"
 
 
-def columns(labels: tuple[str, ...], judge: str, *, every_label: bool = True) -> list[pa.Field]:
+def columns(heads: tuple[ModelHead, ...], judge: str, *, every_label: bool = True) -> list[pa.Field]:
     """Return the columns of the answers: the most probable label, its probability, and that of each label."""
     pred, prob = (f"{judge}_{name}" for name in DECIDED)
-    each = [pa.field(f"{judge}_{label}", pa.float32()) for label in labels]
+    each = [pa.field(f"{judge}_{label}", pa.float32()) for label in heads[0].labels]
     return [pa.field(pred, pa.string()), pa.field(prob, pa.float32()), *each]
 
 

@@ -7,6 +7,9 @@ from sqlglot import exp
 from zyda_flows.tasks.quality.keep import on_fresh_stack
 from zyda_flows.tasks.quality.keep_parser import RowDialect, parse, paths_in
 
+OPERATORS: dict[type[exp.Expression], str] = {exp.GTE: ">=", exp.GT: ">", exp.LTE: "<=", exp.LT: "<"}
+SWAPPED = {">=": "<=", ">": "<", "<=": ">=", "<": ">"}  # with the number on the left
+
 
 def alone(keep: str, others: Collection[str], own: Collection[str]) -> str | None:
     """Return the condition by which a judge alone decides; None if `keep` does not read the judge's columns.
@@ -43,3 +46,22 @@ def without(node: exp.Expression, others: frozenset[str], own: frozenset[str]) -
         if reads(part, own) or not reads(part, others)
     ]
     return type(node)(this=parts[0], expression=parts[1]) if len(parts) == 2 else parts[0]
+
+
+def comparison_in(condition: str) -> tuple[str, str, str] | None:
+    """Return the column, operator and number of a condition that compares a column with a number, or None.
+
+    The column is on the left: `2 <= "a b"` is `a b`, `>=` and `2`.
+    """
+    return on_fresh_stack(comparison_here, condition)
+
+
+def comparison_here(condition: str) -> tuple[str, str, str] | None:
+    tree = parse(condition).unnest()
+    if type(tree) not in OPERATORS:
+        return None
+    operator, left, right = OPERATORS[type(tree)], tree.this.unnest(), tree.expression.unnest()
+    if left.is_number:
+        operator, left, right = SWAPPED[operator], right, left
+    is_comparison = isinstance(left, exp.Column) and not left.table and right.is_number
+    return (left.name, operator, right.sql(dialect=RowDialect, comments=False)) if is_comparison else None

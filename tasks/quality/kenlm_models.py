@@ -18,7 +18,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,6 +35,7 @@ from zyda_flows.tasks.errors import BadInput, one_line
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.quality.encoder_files import Fault
 from zyda_flows.tasks.quality.fasttext_models import digest_of_model, locate, precision
+from zyda_flows.tasks.quality.heads import ModelHead
 
 __all__ = [
     "EXPECTED", "MODULES", "check", "columns", "digest_of_model", "is_named", "load", "locate", "missing_libraries",
@@ -53,6 +54,7 @@ TRIED = (
 )
 PROGRAM = Path(__file__).with_name("kenlm_process.py")
 GROWTH = 4  # the most memory for hash tables of an ARPA file, divided by its size; short words need most
+AHEAD = 256  # texts that the process has not answered; their answers fit into the buffer of a pipe
 AGAIN = "copy the file again, or make it again with KenLM"
 
 
@@ -69,8 +71,8 @@ def is_named(name: str) -> bool:
     return False
 
 
-def check(path: Path) -> tuple[str, ...]:
-    """Load a model and judge some texts; return (), because it has no labels. Raises Fault."""
+def check(path: Path) -> tuple[ModelHead, ...]:
+    """Load a model and judge some texts; return its head, which has no labels. Raises Fault."""
     if missing := missing_libraries():  # a .bin of the hub is known to be KenLM's after its download
         raise Fault(missing)
     if path.stat().st_size > limits().model_bytes:
@@ -78,17 +80,17 @@ def check(path: Path) -> tuple[str, ...]:
     process = KenlmProcess(path)
     try:
         for text in TRIED:
-            if not math.isfinite(answer := process.perplexity(text)):
+            if not math.isfinite(answer := process.perplexities([text])[0]):
                 reason = "train it with a probability for unknown words, <unk>" if "<unk>" in text else AGAIN
                 raise Fault(
                     f"the perplexity of the text {text[:20]!r} is {answer}, expected a finite number; {reason}"
                 )
     finally:
         process.end()
-    return ()
+    return (ModelHead(),)
 
 
-def columns(labels: tuple[str, ...], judge: str, *, every_label: bool = False) -> list[pa.Field]:
+def columns(heads: tuple[ModelHead, ...], judge: str, *, every_label: bool = False) -> list[pa.Field]:
     """Return the column of the answers."""
     return [pa.field(f"{judge}_perplexity", pa.float32())]
 
@@ -122,16 +124,29 @@ class KenlmProcess:
         if (fault := self.read("loaded the file")) is not None:
             raise Fault(f"KenLM cannot read it: {reason_of(fault)}; {AGAIN}")
 
-    def perplexity(self, text: str) -> float:
-        """Return the perplexity of a text as float32; infinity or NaN if a number of the model is invalid.
+    def perplexities(self, texts: Sequence[str]) -> list[float]:
+        """Return the perplexities of at most AHEAD texts, float32; not finite for an invalid model.
 
         Raises Fault if the process ends.
         """
         with suppress(OSError):  # the process has ended
-            self.process.stdin.write(json.dumps(text).encode() + b"\n")  # type: ignore[union-attr]
+            for text in texts:
+                self.process.stdin.write(json.dumps(text).encode() + b"\n")  # type: ignore[union-attr]
             self.process.stdin.flush()  # type: ignore[union-attr]
         with np.errstate(over="ignore"):
-            return float(np.float32(self.read("read a text")))
+            return [float(np.float32(self.read("read a text"))) for _ in texts]
+
+    def perplexities_or_again(self, texts: Sequence[str]) -> list[float]:
+        """Return the perplexities of at most AHEAD texts; a process that ends is started once more.
+
+        The system may have killed it for lack of memory. Raises Fault if it ends again.
+        """
+        try:
+            return self.perplexities(texts)
+        except Fault:
+            self.end()
+            self.start()
+            return self.perplexities(texts)
 
     def read(self, what: str) -> Any:
         if line := self.process.stdout.readline():  # type: ignore[union-attr]
@@ -150,7 +165,9 @@ class KenlmProcess:
                 if self.process.poll() is not None:  # a text, or the system, has ended it
                     self.start()
                 try:
-                    numbers = [self.perplexity(text.as_py()) for text in texts]
+                    numbers = list[float]()
+                    for start in range(0, len(texts), AHEAD):
+                        numbers += self.perplexities_or_again(texts[start : start + AHEAD].to_pylist())
                 except BaseException:  # an interrupted call would leave an answer for the next call
                     self.end()
                     raise

@@ -20,8 +20,8 @@ from typing import Any
 def perplexity(model: Any, text: str) -> float:
     """Return CCNet's perplexity of a text, or infinity: see `tasks.quality.kenlm_models`."""
     lines = text.split("\n")
-    score = math.fsum(model.score(line) for line in lines)
-    tokens = sum(len(line.split()) + 1 for line in lines)  # a token for the end of each line
+    score = math.fsum(map(model.score, lines))
+    tokens = len(text.split()) + len(lines)  # a token for the end of each line
     try:
         return float(10.0 ** (-score / tokens))
     except OverflowError:

@@ -4,8 +4,9 @@ Only `tasks.quality.encoders` imports this module, and late, because the import 
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from threading import Lock
 
@@ -20,11 +21,13 @@ from transformers.utils import logging
 
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.quality.batches import batches
-from zyda_flows.tasks.quality.encoder_files import WEIGHTS, is_multi_label, labels_of, load_config
+from zyda_flows.tasks.quality.encoder_files import WEIGHTS, heads_of, load_config, most_tokens
+from zyda_flows.tasks.quality.heads import ModelHead
 from zyda_flows.tasks.quality.torch_networks import (
     EmbeddingHead,
     HeadOnFirst,
     SequenceClassifier,
+    most_positions,
     tokenizer_of,
 )
 from zyda_flows.tasks.stage.progress import REPORT_SHARD_FRACTION
@@ -55,9 +58,13 @@ class Classifier:
     ) -> None:
         logging.disable_progress_bar()
         config = load_config(folder)
-        self.labels = labels_of(config)
-        self.max_tokens, self.every_label = max_tokens, every_label
-        self.activation = sigmoid if is_multi_label(config) else softmax
+        self.heads = heads_of(config)
+        ends = accumulate(head.outputs for head in self.heads)
+        self.parts = [
+            (head, slice(end - head.outputs, end)) for head, end in zip(self.heads, ends, strict=True)
+        ]
+        self.outputs = sum(head.outputs for head in self.heads)
+        self.every_label = every_label
         self.tokenizer = tokenizer_of(folder)
         self.tokenising = Lock()  # truncating tokenizers cannot be used by two threads at the same time
         self.device = device or best_device()
@@ -73,17 +80,20 @@ class Classifier:
                     folder, use_safetensors=True, trust_remote_code=False, local_files_only=True
                 )
             )
+        bounds = [max_tokens, most_positions(self.network), most_tokens(folder) if "head" in config else None]
+        self.max_tokens = min(filter(None, bounds))
         self.tokens_per_batch = TOKENS_PER_BATCH[self.device]
-        kind = torch.bfloat16 if self.device == "cuda" else torch.float32
-        self.network.to(self.device, kind).eval()
+        self.network.to(self.device).eval()
+        if self.device == "cuda":
+            to_bfloat16(self.network)
 
     def logits(self, texts: Sequence[str], window: int = WINDOW) -> NDArray[np.float32]:
-        """Return the raw outputs for each text: float32, (n, labels), or (n, 1) for a score.
+        """Return the raw outputs of all heads for each text: float32, (n, outputs).
 
         Another thread tokenizes the next windows. window: the number of texts that are sorted by length together.
         """
         windows = [texts[i : i + window] for i in range(0, len(texts), window)]
-        outputs = [np.empty((0, max(1, len(self.labels))), np.float32)]
+        outputs = [np.empty((0, self.outputs), np.float32)]
         with ThreadPoolExecutor(1) as tokenising:
             encoded = deque(tokenising.submit(self.encode, window) for window in windows[:AHEAD])
             for i in range(len(windows)):
@@ -95,7 +105,7 @@ class Classifier:
 
     @torch.inference_mode()
     def window_logits(self, tokens: list[list[int]], before: int, windows: int) -> NDArray[np.float32]:
-        """Return the raw outputs for a window: float32, (n, labels).
+        """Return the raw outputs for a window: float32, (n, outputs).
 
         Args:
             tokens: the token ids of each text.
@@ -110,7 +120,7 @@ class Classifier:
                 order += places
                 finished_cost += sum(cost_of(tokens[place]) for place in places)
                 REPORT_SHARD_FRACTION.get()((before + finished_cost / total_cost) / windows)
-        result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
+        result = np.empty((len(tokens), self.outputs), np.float32)
         # Copied once, because each copy waits for the device.
         result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)
         return result
@@ -153,42 +163,99 @@ class Classifier:
         return tokens
 
     def settled_logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the raw outputs, (n, labels). On a CPU, a text's answer does not depend on the other texts."""
-        logits = self.logits(texts)
+        """Return the raw outputs, (n, outputs). On a CPU, a text's answer does not depend on the other texts."""
+        return self.settled(self.logits(texts), lambda i: self.logits(texts[i : i + 1])[0])
+
+    def settled(
+        self, logits: NDArray[np.float32], alone: Callable[[int], NDArray[np.float32]]
+    ) -> NDArray[np.float32]:
+        """Replace the outputs for texts whose answer may change with their last digits, on a CPU: (n, outputs).
+
+        alone: returns the outputs for a text by its place, in a batch of its own.
+        """
         if self.device == "cpu":
-            finite = np.nan_to_num(logits, posinf=0, neginf=0)
-            unsettled = (
-                is_unsettled(self.activation(finite), every_label=self.every_label)
-                if self.labels
-                else is_unsettled_score(finite[:, 0].astype(np.float64))
-            )
-            for i in np.flatnonzero(unsettled | ~is_finite(logits)).tolist():
-                logits[i] = self.logits(texts[i : i + 1])[0]
+            unsettled = ~is_finite(logits)
+            for head, part in self.parts:
+                unsettled |= self.is_unsettled(head, np.nan_to_num(logits[:, part], posinf=0, neginf=0))
+            for i in np.flatnonzero(unsettled).tolist():
+                logits[i] = alone(i)
         return logits
 
-    def answers(self, texts: Sequence[str]) -> list[pa.Array]:
-        """Return the columns of the answers: labels and probabilities, or scores."""
-        return [pa.array(column) for column in (self.predict if self.labels else self.score)(texts)]
+    def is_unsettled(self, head: ModelHead, logits: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Return the texts whose answer may change with the last digits of a head's finite outputs: bool, (n,)."""
+        if not head.labels:
+            return is_unsettled_score(logits[:, 0].astype(np.float64))
+        return is_unsettled(probabilities_of(head, logits), every_label=self.every_label)
 
-    def predict(self, texts: Sequence[str]) -> tuple[list[str], *tuple[NDArray[np.float32], ...]]:
+    def answers(self, texts: Sequence[str]) -> list[pa.Array]:
+        """Return the columns of the answers of each head: labels and probabilities, or scores."""
+        return self.columns(self.settled_logits(texts))
+
+    def columns(self, logits: NDArray[np.float32]) -> list[pa.Array]:
+        """Return the columns of the answers for the outputs of all heads, (n, outputs)."""
+        return [
+            pa.array(column)
+            for head, part in self.parts
+            for column in (self.predictions if head.labels else scores)(head, logits[:, part])
+        ]
+
+    def predictions(
+        self, head: ModelHead, logits: NDArray[np.float32]
+    ) -> tuple[list[str], *tuple[NDArray[np.float32], ...]]:
         """Return the most probable label of each text, and its probability: float32, (n,), rounded to DECIMALS.
 
         With `every_label`, the probability of each label follows. Probabilities are NaN if an output of the text is
         not finite.
         """
-        logits = self.settled_logits(texts)
-        probabilities = self.activation(logits)
+        probabilities = probabilities_of(head, logits)
         best = probabilities.argmax(axis=1)
         rounded = probabilities.round(DECIMALS).astype(np.float32)
         rounded[~is_finite(logits)] = np.nan
         each = np.ascontiguousarray(rounded.T) if self.every_label else ()
-        return [self.labels[i] for i in best.tolist()], rounded[np.arange(len(best)), best], *each
+        return [head.labels[i] for i in best.tolist()], rounded[np.arange(len(best)), best], *each
 
-    def score(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-        """Return each text's score, float32, (n,), rounded to DECIMALS; and as a whole number from 0 to 5."""
-        scores = self.settled_logits(texts)[:, 0].astype(np.float64)
-        whole = np.rint(np.clip(np.nan_to_num(scores), 0, 5)).astype(np.int8)
-        return scores.round(DECIMALS).astype(np.float32), whole
+
+class Embedder(Classifier):
+    """A loaded encoder of sentences with heads on its embedding, which returns the embeddings.
+
+    On a CPU, each text is a batch of its own, so that its embedding does not depend on other texts.
+    """
+
+    def __init__(
+        self, folder: Path, max_tokens: int, device: str | None = None, *, every_label: bool = False
+    ) -> None:
+        super().__init__(folder, max_tokens, device, every_label=every_label)
+        assert isinstance(self.network, EmbeddingHead)
+        self.whole = self.network
+        self.network, self.outputs = self.whole.encoder, int(self.whole.encoder.model.config.hidden_size)
+        if self.device == "cpu":
+            self.tokens_per_batch = 1
+
+    def vectors(self, texts: pa.ChunkedArray) -> NDArray[np.float32]:
+        """Return the embeddings of texts: (n, width)."""
+        return self.logits(texts.to_pylist())
+
+    def answers_of_vectors(self, vectors: NDArray[np.float32]) -> list[pa.Array]:
+        """Return the columns of the answers for embeddings, (n, width)."""
+        settled = self.settled(self.head_outputs(vectors), lambda i: self.head_outputs(vectors[i : i + 1])[0])
+        return self.columns(settled)
+
+    @torch.inference_mode()
+    def head_outputs(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        outputs = self.whole.outputs(torch.from_numpy(vectors).to(self.device)).cpu().numpy()
+        return np.array(outputs, np.float32)
+
+
+def scores(head: ModelHead, logits: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
+    """Return each text's score, float32, (n,), rounded to DECIMALS; and as a whole number from 0 to 5."""
+    numbers = logits[:, 0].astype(np.float64)
+    whole = np.rint(np.clip(np.nan_to_num(numbers), 0, 5)).astype(np.int8)
+    return numbers.round(DECIMALS).astype(np.float32), whole
+
+
+def to_bfloat16(network: nn.Module) -> None:
+    """Convert the weights of a network; heads on an embedding stay in float32, because they cost little."""
+    (network.encoder.model if isinstance(network, EmbeddingHead) else network).to(torch.bfloat16)
 
 
 def is_finite(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -196,13 +263,12 @@ def is_finite(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
     return np.logical_and.reduce(np.isfinite(logits), axis=1)
 
 
-def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    probabilities: NDArray[np.float64] = torch.softmax(torch.from_numpy(logits).double(), dim=1).numpy()
-    return probabilities
-
-
-def sigmoid(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    probabilities: NDArray[np.float64] = torch.sigmoid(torch.from_numpy(logits).double()).numpy()
+def probabilities_of(head: ModelHead, logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the probabilities of a head's labels: (n, labels)."""
+    outputs = torch.from_numpy(logits).double()
+    probabilities: NDArray[np.float64] = (
+        torch.sigmoid(outputs) if head.multi_label else torch.softmax(outputs, dim=1)
+    ).numpy()
     return probabilities
 
 
@@ -218,7 +284,7 @@ def is_unsettled(probabilities: NDArray[np.float64], *, every_label: bool) -> ND
     probabilities: of the labels, (n, labels). every_label: whether the answer has all of them.
     """
     ordered = np.sort(probabilities, axis=1)
-    is_tie = ordered[:, -1] - ordered[:, -2] < MARGIN
+    is_tie = np.diff(ordered[:, -2:]).min(axis=1, initial=1) < MARGIN
     answered = ordered if every_label else ordered[:, -1:]
     return (
         np.logical_or.reduce(is_between(answered * 10.0**DECIMALS, MARGIN * 10.0**DECIMALS), axis=1) | is_tie

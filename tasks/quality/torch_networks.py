@@ -4,7 +4,7 @@ This module is imported late, as `tasks.quality.torch_models` is, because the im
 """
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from safetensors import safe_open
@@ -14,12 +14,15 @@ from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassificati
 from transformers.utils import logging
 
 from zyda_flows.tasks.quality.encoder_files import (
+    HEAD_CONFIG,
     HEAD_WEIGHTS,
     WEIGHTS,
     Fault,
     HeadConfig,
+    HeadLayers,
     backbone_config,
     load_config,
+    most_tokens,
 )
 
 MOST_LAYERS = 4
@@ -45,17 +48,16 @@ class HeadOnFirst(nn.Module):
         return logits
 
 
-class EmbeddingHead(nn.Module):
-    """An encoder of sentences, whose embedding is the input of a head of one to MOST_LAYERS linear layers.
+class SentenceEncoder(nn.Module):
+    """An encoder of sentences: a backbone of transformers, and its pooling.
 
-    The head's weights have the names of `torch.nn.Sequential` with an activation between linear layers:
-    `0.weight` and `0.bias`, `2.weight` and so on. Raises Fault if weights are missing or do not fit.
+    pooling: the embedding is the mean of all positions, or the first position (`cls`). normalize: to the length 1.
+    Raises Fault if weights are missing or do not fit.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, pooling: Literal["mean", "cls"], *, normalize: bool) -> None:
         super().__init__()
-        config = load_config(folder)
-        self.settings: HeadConfig = config["head"]
+        self.pooling, self.normalize = pooling, normalize
         self.model = AutoModel.from_config(AutoConfig.from_pretrained(folder, trust_remote_code=False))
         prefix = f"{self.model.base_model_prefix}."
         stored = {name.removeprefix(prefix): value for name, value in load_file(folder / WEIGHTS).items()}
@@ -70,20 +72,46 @@ class EmbeddingHead(nn.Module):
                 f"weights {unfit[0]} in {WEIGHTS} are missing, or of another shape than in config.json"
             )
         self.model.load_state_dict({name: stored[name] for name in expected}, strict=False)
-        width, weights = int(self.model.config.hidden_size), load_file(folder / HEAD_WEIGHTS)
-        self.head = head_of(weights, width, max(1, len(self.settings.labels)), self.settings.activation)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        hidden = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
-        if self.settings.pooling == "mean":
+        """Return the embeddings of texts: (n, tokens) to (n, width)."""
+        hidden = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state.float()
+        if self.pooling == "mean":
             mask = attention_mask.unsqueeze(-1).to(hidden.dtype)
             embedding = (hidden * mask).sum(dim=1) / mask.sum(dim=1).clamp(min=1)
         else:
             embedding = hidden[:, 0]
-        if self.settings.normalize:
+        if self.normalize:
             embedding = nn.functional.normalize(embedding, dim=1)
-        logits: Tensor = self.head(embedding)
-        return logits
+        return embedding
+
+
+class EmbeddingHead(nn.Module):
+    """An encoder of sentences, whose embedding is the input of heads of one to MOST_LAYERS linear layers.
+
+    A head's weights have the names of `torch.nn.Sequential` with an activation between linear layers:
+    `0.weight` and `0.bias`, `2.weight` and so on; with several heads, the name of the head precedes:
+    `edu.0.weight`. Raises Fault if weights are missing or do not fit.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        settings: HeadConfig = load_config(folder)["head"]
+        self.encoder = SentenceEncoder(folder, settings.pooling, normalize=settings.normalize)
+        width, weights = int(self.encoder.model.config.hidden_size), load_file(folder / HEAD_WEIGHTS)
+        layers = settings.layers
+        self.heads = nn.ModuleList(
+            head_of(settings.weights_of(weights, name), width, layers[name], name) for name in layers
+        )
+        if unknown := [key for key in weights if "" not in layers and key.partition(".")[0] not in layers]:
+            raise Fault(f"{HEAD_WEIGHTS}: {unknown[0]} belongs to none of the heads of {HEAD_CONFIG}")
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
+        return self.outputs(self.encoder(input_ids, attention_mask))
+
+    def outputs(self, embedding: Tensor) -> Tensor:
+        """Return the outputs of all heads: (n, width) to (n, outputs)."""
+        return torch.cat([head(embedding) for head in self.heads], dim=1)
 
 
 def is_pooler(name: str) -> bool:
@@ -91,16 +119,18 @@ def is_pooler(name: str) -> bool:
     return name.startswith("pooler.")
 
 
-def head_of(weights: dict[str, Tensor], width: int, outputs: int, activation: str) -> nn.Sequential:
-    """Return the layers of a head with these weights. width: of the embedding. outputs: of the last layer.
+def head_of(weights: dict[str, Tensor], width: int, settings: HeadLayers, name: str) -> nn.Sequential:
+    """Return the layers of a head with these weights. width: of the embedding. name: as in HEAD_CONFIG.
 
     Raises Fault.
     """
+    outputs, prefix = max(1, len(settings.labels)), f"{name}." if name else ""
     number = len(weights) // 2
     expected = {f"{2 * layer}.{kind}" for layer in range(number) for kind in ("weight", "bias")}
     if not 0 < number <= MOST_LAYERS or weights.keys() != expected:
         raise Fault(
-            f"{HEAD_WEIGHTS}: expected 0.weight, 0.bias, 2.weight and so on for at most {MOST_LAYERS} layers, "
+            f"{HEAD_WEIGHTS}: expected {prefix}0.weight, {prefix}0.bias, {prefix}2.weight and so on "
+            f"for at most {MOST_LAYERS} layers, "
             f"got {', '.join(sorted(weights)[:8]) or 'no weights'}"
         )
     layers = list[nn.Module]()
@@ -109,10 +139,11 @@ def head_of(weights: dict[str, Tensor], width: int, outputs: int, activation: st
         rows = outputs if layer == number - 1 else len(bias)
         if list(weight.shape) != [rows, width] or list(bias.shape) != [rows]:
             raise Fault(
-                f"{HEAD_WEIGHTS}: {2 * layer}.weight: expected the shape [{rows}, {width}] and as many biases, "
+                f"{HEAD_WEIGHTS}: {prefix}{2 * layer}.weight: "
+                f"expected the shape [{rows}, {width}] and as many biases, "
                 f"got {list(weight.shape)} and {list(bias.shape)}"
             )
-        layers += [ACTIVATIONS[activation]()] if layer else []
+        layers += [ACTIVATIONS[settings.activation]()] if layer else []
         layers.append(nn.Linear(width, rows))
         width = rows
     head = nn.Sequential(*layers)
@@ -132,6 +163,16 @@ class SequenceClassifier(nn.Module):
         return logits
 
 
+def most_positions(network: nn.Module) -> int | None:
+    """Return the largest number of tokens that a network can read; None without a table of positions."""
+    tables = [
+        module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+        for name, module in network.named_modules()
+        if name.endswith("position_embeddings") and isinstance(module, nn.Embedding)
+    ]  # RoBERTa counts the positions from the number of its padding on
+    return min(tables, default=None)
+
+
 def tokenizer_of(folder: Path) -> Any:
     return AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
 
@@ -142,6 +183,7 @@ def check_model(folder: Path) -> None:
     tokenizer_of(folder)
     if "head" in load_config(folder):
         EmbeddingHead(folder)
+        most_tokens(folder)
         return
     with torch.device("meta"):  # shapes without memory for the weights
         if "base_model" in load_config(folder):

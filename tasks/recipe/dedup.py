@@ -126,11 +126,12 @@ class Dedup(Strict):
     """How duplicates are identified, and which documents are removed.
 
     is_wide: whether the keys have 128 bits instead of 64. has_signatures: whether the keys are computed from
-    MinHash signatures, which a GPU can compute.
+    MinHash signatures, which a GPU can compute. has_keys: whether documents are compared by keys of their texts.
     """
 
     is_wide: ClassVar[bool] = False
     has_signatures: ClassVar[bool] = False
+    has_keys: ClassVar[bool] = True
 
     # Each kind declares these fields among its own: the order of the fields is part of the published recipe.
     if TYPE_CHECKING:

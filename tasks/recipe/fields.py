@@ -17,7 +17,7 @@ from pydantic import (
 from zyda_flows.tasks.ids import MAX_SOURCES
 from zyda_flows.tasks.recipe.buckets import Bucket
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
-from zyda_flows.tasks.recipe.judges import Judge, Judges, merged_judges
+from zyda_flows.tasks.recipe.judges import MOST_JUDGES, Judge, Judges, merged_judges
 from zyda_flows.tasks.recipe.kinds import AnyRound, MinHashRound
 from zyda_flows.tasks.recipe.passages import AnyPart, check_kinds_differ
 from zyda_flows.tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
@@ -151,6 +151,13 @@ class Recipe(Strict):
         description="Also publish the LSH band keys, so that other corpora can be deduplicated against this corpus"
         " without its text, and `zyda find` can search for texts. They need 128 bytes a document with 8 bands.",
     )
+    publish_vectors: Names = Field(
+        (),
+        max_length=MOST_JUDGES,
+        description="The judges whose vectors of kept documents are published in `vectors/`, in 8 bits: "
+        "models of token ids, and encoders of sentences with head.json. A document takes a byte for each "
+        "dimension, and 12 bytes.",
+    )
     reread_after: Duration = Field(
         "30d",
         exclude=True,  # it does not change the published corpus
@@ -234,6 +241,10 @@ class Recipe(Strict):
     @model_validator(mode="after")
     def check_judges(self) -> "Recipe":
         merged_judges(self.judges_of(source.name) for source in self.sources)
+        names = [judge.name for judge in self.all_judges]
+        if unknown := [name for name in self.publish_vectors if name not in names]:
+            known = ", ".join(names) or "none"
+            raise ValueError(f"publish_vectors: no judge has the name {unknown[0]}; the judges are {known}")
         return self
 
     @model_validator(mode="after")

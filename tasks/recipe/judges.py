@@ -25,12 +25,16 @@ class ModelSettings(Strict):
 
     model: str = Field(
         min_length=1,
-        description="A hub name or a local folder; or a file of fastText (.bin, .ftz) or KenLM (.arpa, .bin, "
-        ".binary, .klm), here or on the hub as `owner/repository/file`.",
+        description="A hub name or a local folder, of an encoder or of a model of token ids; or a file of fastText "
+        "(.bin, .ftz) or KenLM (.arpa, .bin, .binary, .klm), here or on the hub as `owner/repository/file`.",
     )
     revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
     max_tokens: Annotated[int, Number] = Field(
-        1024, ge=8, le=8192, description="Longer texts are cut, except by fastText and KenLM."
+        1024,
+        ge=8,
+        le=8192,
+        description="Longer texts are cut, also for a model with fewer positions. fastText, KenLM and models of "
+        "token ids read whole texts.",
     )
     probabilities: Flag = Field(
         False,

@@ -1,6 +1,7 @@
-"""The kinds of deduplication rounds: exact duplicates, and near-duplicates by MinHash.
+"""The kinds of deduplication rounds: exact duplicates, near-duplicates by MinHash, and the same content.
 
-A round with the field `exact` removes exact duplicates, any other round removes near-duplicates.
+A round with the field `exact` removes exact duplicates, a round with `semantic` finds documents with the same
+content in other words (`tasks.recipe.semantic`), and any other round removes near-duplicates.
 """
 
 from collections.abc import Iterator
@@ -19,10 +20,11 @@ from pydantic import (
 
 from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from zyda_flows.tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences, Verify
+from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.recipe.values import Number, Strict, not_blank
 
 # The tags of the kinds of rounds; never in a recipe.
-EXACT, MINHASH = "<exact>", "<minhash>"
+EXACT, MINHASH, SEMANTIC = "<exact>", "<minhash>", "<semantic>"
 
 
 EQUALS = {
@@ -246,7 +248,7 @@ def half_found(bands: int, rows: int) -> float:
 
 
 # The field that marks each kind; a round without any of them is a MinHash round.
-TAG_BY_FIELD = {"exact": EXACT}
+TAG_BY_FIELD = {"exact": EXACT, "semantic": SEMANTIC}
 
 
 def kind_of(given: Any) -> str | None:
@@ -258,7 +260,9 @@ def kind_of(given: Any) -> str | None:
 
 
 AnyRound = Annotated[
-    Annotated[ExactRound, Tag(EXACT)] | Annotated[MinHashRound, Tag(MINHASH)],
+    Annotated[ExactRound, Tag(EXACT)]
+    | Annotated[MinHashRound, Tag(MINHASH)]
+    | Annotated[SemanticRound, Tag(SEMANTIC)],
     Discriminator(
         kind_of, custom_error_type="round", custom_error_message="a round is a mapping of its fields"
     ),

@@ -230,7 +230,11 @@ def key(dedup_round: Round, minhash_receipts: list[Receipt]) -> str:
     )
 
 
-@stage("edges", key, scope="corpus", inputs=("minhash",), cost=edges_cost)
+def has_keys(dedup_round: Round, _: str) -> bool:
+    return dedup_round.dedup.has_keys
+
+
+@stage("edges", key, scope="corpus", inputs=("minhash",), enabled=has_keys, cost=edges_cost)
 def edges(dedup_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved if a row of band keys was not read exactly once."""
     folder, bands = dedup_round.folder, dedup_round.dedup.key_bands

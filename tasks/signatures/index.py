@@ -76,7 +76,7 @@ def key(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSourc
 
 
 def has_published_bands(dedup_round: Round, _: str) -> bool:
-    return dedup_round.recipe.publish_bands
+    return dedup_round.recipe.publish_bands and dedup_round.dedup.has_keys
 
 
 @stage(

@@ -65,7 +65,7 @@ class MergedBandKeys(ArtifactJob):
 
 
 def merge_groups(
-    folder: Folder, source: str, artifacts: Sequence[Artifact], bands: int
+    folder: Folder, source: str | None, artifacts: Sequence[Artifact], bands: int
 ) -> list[Sequence[Artifact]]:
     """Merge the files of a source while it has many; return the files of each level, of which the last is final."""
     levels = [artifacts]

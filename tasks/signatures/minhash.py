@@ -125,7 +125,8 @@ def rounds_with_keys(recipe: Recipe, source: str) -> tuple[Dedup, ...]:
     """Return the rounds in which a source's documents need keys, without rounds that have equal keys."""
     if recipe.source(source).exempt and not recipe.publish_bands:
         return ()
-    return tuple({digest_of(dedup.key_parameters): dedup for dedup in recipe.rounds}.values())
+    with_keys = [dedup for dedup in recipe.rounds if dedup.has_keys]
+    return tuple({digest_of(dedup.key_parameters): dedup for dedup in with_keys}.values())
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,7 @@ def key(dedup_round: Round, trail: Trail) -> str:
 
 
 def takes_part(dedup_round: Round, source: str) -> bool:
-    return not dedup_round.recipe.source(source).exempt
+    return dedup_round.dedup.has_keys and not dedup_round.recipe.source(source).exempt
 
 
 @stage("minhash", key, enabled=takes_part, extends_trail=False, cost=minhash_cost)

@@ -31,6 +31,9 @@ class FilePiece(Record):
     rows: int | None = None
 
 
+WHOLE = FilePiece()
+
+
 class Location(Record):
     """The place from which a file is read: a URL, its version in that store, and its commit, if it has one.
 

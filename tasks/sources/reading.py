@@ -28,7 +28,7 @@ from zyda_flows.tasks.sources.formats import (
     whole_files,
     wikipedia,
 )
-from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, Location
+from zyda_flows.tasks.sources.input_files import WHOLE, FilePiece, InputFile, Location
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage, open_input
 
@@ -165,7 +165,7 @@ def inspect(
             fault = fault or damage(stream, error)
             if not may_be_bad:
                 raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error
-            schema, pieces = None, (FilePiece(),)
+            schema, pieces = None, (WHOLE,)
     names = tuple(schema.names) if schema is not None else None
     if schema is not None:
         schema = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
@@ -234,7 +234,7 @@ def first_table(source: str, file: InputFile) -> pa.Table:
 
 
 def read_table_rows(
-    source: str, file: InputFile, columns: Sequence[str]
+    source: str, file: InputFile, columns: Sequence[str], piece: FilePiece = WHOLE
 ) -> Iterator[tuple[NDArray[np.int64], pa.Table]]:
     """Yield the rows of a table without texts, and their numbers in the file, (n,), some MiB at a time.
 
@@ -242,7 +242,7 @@ def read_table_rows(
     """
     kind, selection = format_of(source, file), Selection(only=tuple(columns))
     with open_listed_file(source, file, kind) as stream:
-        for chunk in kind.read(stream, FilePiece(), "", RowTally(), selection):
+        for chunk in kind.read(stream, piece, "", RowTally(), selection):
             if chunk.bad:
                 stream.expect_unchanged()
                 raise bad_input(source, chunk.bad[0].reason, file=file.url, row=chunk.bad[0].row)

@@ -24,8 +24,9 @@ USUALLY, AT_MOST = (
 class ModelTrial(NamedTuple):
     """A trial of a model.
 
-    seconds: per document. kept: fraction of documents. loading: seconds to load it. judged: fraction of documents
-    for which the judge's `only_if` is true.
+    seconds: per document. entering: fraction of documents that the `keep` of earlier judges keep. Of these, judged:
+    fraction for which `only_if` is true; kept: fraction that the judge's `keep` keeps. loading: seconds to load it.
+    dims: numbers of a document's vector, 0 for a model without vectors.
     """
 
     documents: int
@@ -33,6 +34,8 @@ class ModelTrial(NamedTuple):
     kept: float
     loading: float
     judged: float = 1.0
+    entering: float = 1.0
+    dims: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class SourceSize:
 
     documents: ingested documents. text: their UTF-8 bytes. kept: fraction of its tokens that rules, filters and
     models keep. before_model: fraction that rules and filters keep. shards: their names. models: the trials of
-    its judges, by name.
+    its judges, by name. labels: the sizes of the files of each of its joins, in bytes.
     """
 
     documents: float
@@ -50,11 +53,16 @@ class SourceSize:
     before_model: float
     shards: Sequence[str]
     models: Mapping[str, ModelTrial] = field(default_factory=dict)
+    labels: Sequence[Sequence[int]] = ()
 
     @property
     def entering_model(self) -> float:
-        """The number of documents that a model classifies if no document is removed as a duplicate."""
+        """The number of documents that enter the first judge if no document is removed as a duplicate."""
         return self.documents * self.before_model
+
+    def entering_judge(self, judge: str) -> float:
+        """Return the number of documents that enter a judge if no document is removed as a duplicate."""
+        return self.entering_model * self.models[judge].entering
 
 
 class Workload(Protocol):

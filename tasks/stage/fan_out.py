@@ -34,6 +34,7 @@ def fan_out(
     gpus: float = 1,
     follow_up: FollowUp | None = None,
     kept: Callable[[Result], Result] | None = None,
+    planned: int = 0,
 ) -> list[Result]:
     """Call a function on every item on the cluster, and return the results in the order of the items.
 
@@ -47,6 +48,7 @@ def fan_out(
         follow_up: Work on GPUs that follows each result.
         kept: Called in this process with each result when it arrives, in any order; returns the result to hold
             until the end. By default all of it.
+        planned: Number of items of the whole stage, about, if it distributes several lists of items in sequence.
 
     Progress is sent to the dashboard and to the process that started the build. Without a cluster, for example in a
     test of a stage, this process computes the items in sequence.
@@ -56,7 +58,7 @@ def fan_out(
     """
     todo = list(items)
     run = current_run()
-    progress = Progress(run, stage, source, len(todo))
+    progress = Progress(run, stage, source, len(todo), planned)
     if not (waits_for_cluster() or is_on_worker()):
         report_spent(stage)  # resources used so far do not belong to the items
         results = (progress.count(function(item), METER.take()) for item in todo)

@@ -26,11 +26,12 @@ class Progress:
     SECONDS_BETWEEN_REPORTS, and always after the last task.
     """
 
-    def __init__(self, run: str, stage: str, source: str | None, total: int) -> None:
+    def __init__(self, run: str, stage: str, source: str | None, total: int, planned: int = 0) -> None:
         self.run = run
         self.stage = stage
         self.source = source
         self.total = total
+        self.planned = planned  # tasks of the whole stage, about; 0 for those of this fan-out
         self.done = 0
         self.documents_read = Counts()
         self.spent = Spent()
@@ -58,7 +59,7 @@ class Progress:
     def send_report(self) -> None:
         """Send the counts to the followers of the run."""
         report: dict[str, Any] = {"stage": self.stage, "source": self.source}
-        report |= {"done": self.done, "total": self.total}
+        report |= {"done": self.done, "total": self.total, "planned": self.planned}
         report |= {"documents_read": self.documents_read.model_dump()}
         report |= {"report_id": self.report_id, "spent": {**vars(self.spent)}}
         log_event(TOPIC, self.run, report)

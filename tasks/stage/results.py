@@ -103,7 +103,8 @@ class Results:
         if name == "references":
             assert isinstance(step.subject, Round)
             return [self.references[url] for url in step.subject.dedup.against]
-        return self.results_by_step.get(step.subject.name_of(name), [])
+        names = map(step.subject.name_of, name.split("|"))
+        return next((self.results_by_step[each] for each in names if each in self.results_by_step), [])
 
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]

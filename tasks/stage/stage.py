@@ -72,7 +72,8 @@ class Stage:
 
     - `plan` (of a source, from `prepare`) or `trail` (of a source: the receipts of earlier stages);
     - `trails` (of all sources), `sources` (all plans), `references` (the corpora that a round is `against`);
-    - any earlier stage of the same round: its receipt, or the receipts of all sources.
+    - any earlier stage of the same round: its receipt, or the receipts of all sources; `a|b` for the stage of two
+      that the round has.
 
     extends_trail: whether later stages see its verdicts. enabled: whether a recipe runs the stage for a source;
     for a stage about the corpus, the source is "". reasons: its reasons to remove documents, each with a sentence

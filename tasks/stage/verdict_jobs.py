@@ -22,6 +22,7 @@ from zyda_flows.tasks.stage.verdicts import (
 )
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest
 from zyda_flows.tasks.storage.counts import Counts, total, totals
+from zyda_flows.tasks.storage.records import pack
 from zyda_flows.tasks.storage.tables import write_table
 from zyda_flows.tasks.workers.engine import Engine
 
@@ -42,7 +43,7 @@ class VerdictJob(ArtifactJob):
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        """The columns that are published with kept documents."""
+        """The columns that are published with documents."""
         return ()
 
     @property
@@ -139,6 +140,6 @@ def run_counting_jobs(
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(removed_by.items())),
         cut=total(shard.cut for shard in shards),
-        added_columns=jobs[0].added_columns if jobs else (),
+        added=pack(pa.schema([jobs[0].schema.field(name) for name in jobs[0].added_columns])) if jobs else "",
     )
     return manifest, other

@@ -2,8 +2,9 @@
 
 A stage that reads the documents of a source writes a table for each shard: `doc_id` (uint64, ascending), then
 `reason` if the stage may remove documents (string; null for a kept document), then any other columns. For a removed
-document the other columns are its evidence, and columns that the stage declares are published in `removed/`. For a
-kept document, the columns in the manifest's `added_columns` are published.
+document the other columns are its evidence, and columns that the stage declares are published in `removed/`. The
+columns in the manifest's `added_columns` are published for kept documents, and for documents that a later stage
+removes.
 
 The receipts of such stages are a source's trail, which begins with the receipt of ingest. A later stage reads the
 remaining documents from the trail, and does not need to know which stages exist.
@@ -54,7 +55,7 @@ def trail_of(receipts: list[Receipt]) -> Trail:
 
 @dataclass(frozen=True, slots=True)
 class StageOutput:
-    """The table of a stage for a shard. added_columns: its columns that are published with kept documents."""
+    """The table of a stage for a shard. added_columns: its columns that are published with documents."""
 
     stage: str
     artifact: Artifact
@@ -87,7 +88,11 @@ def load_histories(folder: Folder, trail: Trail) -> list[ShardHistory]:
     """Return the shards of a source, each with the outputs of the stages in its trail."""
     ingested, *later = (load_manifest(folder, receipt) for receipt in trail.receipts)
     manifests = [manifest for manifest in later if manifest.artifacts]
-    outputs = [[StageOutput(m.stage, a, m.added_columns) for a in m.artifacts] for m in manifests]
+    names = [tuple(field.name for field in manifest.added_columns) for manifest in manifests]
+    outputs = [
+        [StageOutput(manifest.stage, artifact, added) for artifact in manifest.artifacts]
+        for manifest, added in zip(manifests, names, strict=True)
+    ]
     return [
         ShardHistory(shard, tuple(output for output in shard_outputs if is_needed(output)))
         for shard, *shard_outputs in zip(ingested.artifacts, *outputs, strict=True)

@@ -24,13 +24,14 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, unquote
 
+import pyarrow as pa
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.storage.counts import CleaningCounts, ControlCounts, Counts, SpecialCounts
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, digest_of, read_record
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, unpack
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
@@ -200,12 +201,12 @@ class ArtifactRecord(Record):
 class Manifest(RareCounts):
     """All artifacts of a stage, in the order of their names, and their total counts.
 
-    `added_columns` are the columns of these artifacts that are published with kept documents, and `evidence` is the
-    packed schema of the columns that are published with removed documents. `cut` counts what is cut from kept
-    documents. `intermediate` are the paths of
-    intermediate artifacts, which save work in later runs. `removed_by` is `removed` by reason. `cleaned` counts the
-    changes of each cleaning, `skipped` the records that are not documents by kind, and `special_tokens` the texts
-    with each special token. `facts` are the stage's own `Facts` as JSON values.
+    `added` is the packed schema of the columns of these artifacts that are published with documents, and `evidence`
+    of the columns that are published only with removed documents. `cut` counts the tokens and bytes that are cut
+    from kept documents. `intermediate` are the paths of intermediate artifacts, which save work in later runs.
+    `removed_by` is `removed` by reason. `cleaned` counts the changes of each cleaning, `skipped` the records that
+    are not documents by kind, and `special_tokens` the texts with each special token. `facts` are the stage's own
+    `Facts` as JSON values.
     """
 
     stage: str
@@ -219,7 +220,7 @@ class Manifest(RareCounts):
     cut: Counts = Counts()
     cleaned: dict[str, CleaningCounts] = {}
     facts: dict[str, Any] = {}
-    added_columns: tuple[str, ...] = ()
+    added: str = ""
     evidence: str = ""
     intermediate: tuple[str, ...] = ()
 
@@ -227,8 +228,12 @@ class Manifest(RareCounts):
     def identity(self) -> str:
         """A hash of the content, from which the keys of later stages are computed."""
         content = [(artifact.name, artifact.digest) for artifact in self.artifacts]
-        published = [list(self.added_columns), self.evidence]
-        return digest_of([self.stage, self.source, content, self.facts, published])
+        return digest_of([self.stage, self.source, content, self.facts, [self.added, self.evidence]])
+
+    @property
+    def added_columns(self) -> tuple[pa.Field, ...]:
+        """The columns of the artifacts that are published with documents."""
+        return tuple(unpack(self.added)) if self.added else ()
 
     def facts_as(self, kind: type[FactsOf]) -> FactsOf:
         return kind.model_validate(self.facts)

@@ -23,7 +23,7 @@ from distributed.utils import get_mp_context
 METHOD = "distributed.worker.multiprocessing-method"
 FORK = "forkserver" if sys.platform == "linux" else "spawn"
 FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # METHOD as an environment variable
-IMPORTED = ["zyda_flows.tasks.workers.preload"]
+IMPORTED = ["zyda_flows.tasks.workers.collector_off", "zyda_flows.tasks.workers.preload"]
 
 
 def worker_start_method(*, gpus: int) -> AbstractContextManager[Any]:
@@ -61,7 +61,7 @@ def begin_imports(modules: Sequence[str] = ()) -> None:
     """
     if FORK == "forkserver":
         with worker_start_method(gpus=0):
-            get_mp_context().set_forkserver_preload([*modules, *IMPORTED])
+            get_mp_context().set_forkserver_preload([IMPORTED[0], *modules, *IMPORTED[1:]])
         start_fork_server()
 
 

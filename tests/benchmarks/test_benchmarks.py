@@ -36,7 +36,13 @@ SMALL = {
     "fasttext_models": [TEXTS, "1", "100"],
     "scheduler": ["300", "--seconds", "0.01", "--workers", "1", "--threads", "4"],
 }
-OTHER_LIBRARIES = {"signatures", "tokens", "mixtures"}  # import what `make bench` installs
+OTHER_LIBRARIES = {
+    "judge_forms",
+    "signatures",
+    "similarity",
+    "tokens",
+    "mixtures",
+}  # import what `make bench` installs
 NOT_BENCHMARKS = {
     "__init__",
     "all",

@@ -114,6 +114,22 @@ def test_completed_stage_shows_its_receipts_and_ignores_reports(state):
     assert (ingest["done"], ingest["documents"], ingest["tokens"]) == (f"{bar(1, 6)} 100 %", "294", "2,940")
 
 
+def test_stage_with_several_fan_outs_shows_its_whole_progress(state):
+    for number, done, expected in (
+        (0, 0, 0),
+        (0, 4, 33),
+        (1, 0, 33),
+        (1, 2, 50),
+        (1, 4, 67),
+        (2, 6, 93),
+        (3, 2, 89),
+    ):
+        report = progress_report("edges", None, done, max(done, 4), 0)
+        state.add_report(report | {"planned": 12, "report_id": str(number)})
+        percentage = int(stage_of(page_of(state), "edges")["done"].split()[-2])
+        assert percentage == expected, (number, done)
+
+
 def test_stage_shows_progress_if_no_source_has_text(state):
     task = Future()
     state.wait_for("ingest", task)

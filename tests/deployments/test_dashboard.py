@@ -125,13 +125,9 @@ def test_last_page_of_a_build_has_the_sums_of_the_ledger(watched, slow):
     assert as_number(source_rows["total"]["documents"]) == total
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_dashboard_shows_the_page_accounts_and_report_of_a_build(
-    stack, watched, slow, browser, tmp_path, size
-):
+def test_dashboard_shows_the_page_accounts_and_report_of_a_build(stack, watched, slow, browser, tmp_path):
     run, _ = watched
-    width, height = SIZES[size]
-    page = signed_in(browser, link(stack), viewport={"width": width, "height": height})
+    page = signed_in(browser, link(stack))
     page.goto(f"{dashboard(stack)}/runs/flow-run/{run.id}")
     page.get_by_text("build slow").first.wait_for()
     page.get_by_text("Artifacts", exact=True).click()
@@ -143,11 +139,13 @@ def test_dashboard_shows_the_page_accounts_and_report_of_a_build(
     page.goto(f"{dashboard(stack)}/artifacts/artifact/{artifacts['build'].id}")
     page.get_by_text("slow: complete").wait_for()
     page.get_by_text("100 %").first.wait_for()
-    widths = page.locator("table").first.evaluate(
-        "table => [table.scrollWidth, table.parentElement.clientWidth]"
-    )
-    assert widths[0] <= widths[1] + 1  # no column is cut off
-    page.screenshot(path=tmp_path / "page.png")
+    for name, (width, height) in SIZES.items():
+        page.set_viewport_size({"width": width, "height": height})
+        widths = page.locator("table").first.evaluate(
+            "table => [table.scrollWidth, table.parentElement.clientWidth]"
+        )
+        assert widths[0] <= widths[1] + 1  # no column is cut off
+        page.screenshot(path=tmp_path / f"{name}.png")
     accounts_path = page.get_by_role("link", name="accounts").get_attribute("href")  # it opens another page
     page.goto(f"{dashboard(stack)}{accounts_path}")
     page.get_by_text("The corpus and its accounts").first.wait_for()
@@ -166,16 +164,17 @@ def assert_drawn(page):
     page.wait_for_function("element => element.naturalWidth > 100", arg=picture.element_handle())
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_page_is_legible_in_the_new_dashboard_on_light_and_dark(stack, watched, browser, tmp_path, scheme):
+def test_page_is_legible_in_the_new_dashboard_on_light_and_dark(stack, watched, browser, tmp_path):
     run, _ = watched
     with get_client(sync_client=True) as client:
         artifacts = artifacts_of(client, run)
-    page = signed_in(browser, link(stack), viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
+    page = signed_in(browser, link(stack), viewport={"width": 1280, "height": 1000})
     for name in ("build", "corpus"):
         page.goto(f"{dashboard(stack)}/v2/artifacts/artifact/{artifacts[name].id}")
-        page.get_by_text("removals").first.wait_for()
-        page.screenshot(path=tmp_path / f"{name}.png")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            page.get_by_text("removals").first.wait_for()
+            page.screenshot(path=tmp_path / f"{name}-{scheme}.png")
     assert_drawn(page)
 
 

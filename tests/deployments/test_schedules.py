@@ -61,11 +61,12 @@ def runs_to_come():
 
 def test_two_watched_recipes_are_built_automatically(stack, watched_corpora):
     for corpus in watched_corpora:
+        write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
+        assert not watch_flow(str(corpus.path)).is_settled  # the next look starts a build
+    for corpus in watched_corpora:
         assert "watching every" in watch(stack, corpus.path, "--every", "20s")
     names = sorted(corpus.folder.name for corpus in watched_corpora)
     assert listed(stack) == [("20s", name) for name in names]
-    for corpus in watched_corpora:
-        write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose(corpus.recipe["name"])))
     try:
         wait_for(lambda: all(map(has_build, watched_corpora)), every=1)
     finally:

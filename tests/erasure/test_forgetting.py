@@ -16,6 +16,7 @@ from forgetting import asking, forget, in_turn
 from leaks import decoded, files_with, texts_in, token_ids
 from small_corpus import STEPS, TOKENIZER, build_here, edited, prose, table_of, write_rows, zyda
 from small_mixtures import mixed_in, mixture_file
+from token_judges import random_judge
 
 from zyda_flows.flows.command.forget import text_in
 from zyda_flows.flows.dashboard.report_artifact import write_report
@@ -342,7 +343,12 @@ def test_no_file_of_the_corpus_contains_the_removed_document(mine):
     mine.recipe["sources"][0]["component"] = {"column": "author"}
     steps = [{"license_filter": {"column": "author", "keep": ["MIT"], "names": {"a0": "MIT", "a1": "MIT"}}}]
     mine.recipe["sources"][0]["documents"] = steps
+    mine.recipe["judges"] = [{"name": "own", "model": str(random_judge(mine.folder / "own"))}]
+    mine.recipe["publish_vectors"] = "own"
     build_here(mine.load())
+    asked_ids = {*ids_of(mine.load(), ASKED)}
+    before = [*tables_with_vectors(mine.folder / "out/mine", asked_ids)]
+    assert {path.relative_to(mine.folder / "out/mine").parts[0] for path in before} == {"work", "published"}
     assert [
         path
         for path in (mine.folder / "out/mine/published").rglob("*")
@@ -355,6 +361,19 @@ def test_no_file_of_the_corpus_contains_the_removed_document(mine):
         path for path in (mine.folder / "out/mine").rglob("*") if path.is_file() and names_page(path)
     ]
     assert remaining == [asked]
+    assert not [*tables_with_vectors(mine.folder / "out/mine", asked_ids)]
+    assert [
+        *tables_with_vectors(mine.folder / "out/mine", {row["doc_id"] for row in table_of(recipe, "others")})
+    ]
+
+
+def tables_with_vectors(folder, ids):
+    """Yield the files with a vector of one of these documents."""
+    for path in folder.rglob("*.parquet"):
+        with pq.ParquetFile(path) as parquet:
+            names = parquet.schema_arrow.names
+            if "vector" in names and ids & {*parquet.read(["doc_id"]).column("doc_id").to_pylist()}:
+                yield path
 
 
 def test_text_with_editor_line_ends_matches_the_document(mine):

@@ -15,6 +15,7 @@ import dask
 import psutil
 import pytest
 from clusters import small_cluster
+from damages import SEMANTIC
 from disturbances import start_build, task_runs_of, using
 from patience import wait_for
 from prefect import flow
@@ -32,6 +33,7 @@ from small_corpus import (
     write_rows,
     zyda,
 )
+from token_judges import random_judge
 from tokenizers import Tokenizer, models
 
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key
@@ -45,7 +47,7 @@ from zyda_flows.tasks.errors import Unavailable
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
 OF_JUDGE = {"keep": "keep_deep", "control": "control_deep"}  # stages that the judge `deep` has
-STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names())
+STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names() if name not in SEMANTIC)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +63,9 @@ def judged_inputs(tmp_path_factory, compiled):
         "only_if": "stars < 4",
         "keep": "deep_pred <> 'Low' OR stars = 3",
     }
-    corpus.recipe["sources"][-1]["judges"] = [deep]
+    own = {"name": "own", "model": str(random_judge(corpus.folder / "own"))}
+    corpus.recipe["sources"][-1]["judges"] = [own, deep]
+    corpus.recipe["publish_vectors"] = "own"
     corpus.recipe["sources"][-1]["classify"] = {
         "model": str(QUALITY),
         "keep": ["High", "Medium"],
@@ -125,6 +129,7 @@ def test_flow_equals_a_build_without_prefect_and_the_second_run_is_cached(judged
     expected = {f"{step.name} {source}" for step in steps for source in step.sources}
     expected |= {step.name for step in steps if not step.sources}
     assert {
+        "classify_own worst",
         "classify_deep worst",
         "control_deep worst",
         "keep_deep worst",
@@ -242,20 +247,15 @@ def runs_of(corpus):
 
 
 def workers_of(process):
-    """Return the living workers of a build. Killed workers are still among its children."""
+    """Return the living workers of a build. Killed workers are still among its children.
+
+    Workers are forks of a child of the build: they have its command line.
+    """
     workers = []
-    for child in psutil.Process(process.pid).children(recursive=True):
+    for child in psutil.Process(process.pid).children():
         with contextlib.suppress(psutil.NoSuchProcess):
-            workers += [child] if is_forked(child.parent()) or "spawn_main" in started_as(child) else []
+            workers += [fork for fork in child.children() if fork.cmdline() == child.cmdline()]
     return workers
-
-
-def started_as(process):
-    return " ".join(process.cmdline())
-
-
-def is_forked(parent):
-    return parent is not None and "forkserver" in started_as(parent)
 
 
 def has_begun(folder, stage):

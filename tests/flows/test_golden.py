@@ -31,7 +31,7 @@ GOLDEN = {
     "global": ({"scope": "global"}, "bbcf2c1959874f59"),
     "verified": ({"scope": "global", "verify": {"containment": 0.97}}, "72a36abc34c37df5"),
     "rounds": ({"rounds": [{"exact": "normalised"}, {"scope": "global"}]}, "1330c43bdda856e1"),
-    "documents": ({"documents": STEPS}, "c3b456093eb64bd6"),
+    "documents": ({"documents": STEPS}, "5a414a7073f75c7d"),
     "words": ({"shingle": "words", "width": 1, "bands": 64}, "d60dcf287c6ee9f3"),
 }
 BROKEN = b'{"name": "broken", "text": 1}\n{"name": "late", "stars": 1, "text": "A late one."}\n'

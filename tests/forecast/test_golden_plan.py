@@ -121,7 +121,7 @@ def planning_of(recipe, files):
         ]
         for source in recipe.sources
     ]  # fmt: skip
-    survey = SourceSurvey(Register(), chosen, chosen, {}, [])
+    survey = SourceSurvey(Register(), chosen, chosen, {}, [], labels=[()] * len(chosen))
     known = {
         source.name: source_files[:64] for source, source_files in zip(recipe.sources, chosen, strict=True)
     }

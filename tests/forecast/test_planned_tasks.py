@@ -5,7 +5,9 @@ from collections import Counter
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from damages import SEMANTIC
 from small_corpus import QUALITY, STEPS, Corpus, build_here, edited, listed_files, prose, rows, write_rows
+from token_judges import random_judge
 
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.plan import plan_of
@@ -61,11 +63,15 @@ def crowded(tmp_path_factory):
         write_rows(corpus.folder / f"lines/part-{i}.jsonl.gz", rows(**others))
     item = {"question": prose("a question", 30), "choices": ["yes", "no"], "answer": 0}
     pq.write_table(pa.Table.from_pylist([item]), corpus.folder / "set.parquet")
+    for i in range(3):
+        labels = [{"id": f"m{i}_{j}", "grade": j} for j in range(DOCUMENTS)]
+        pq.write_table(pa.Table.from_pylist(labels), corpus.folder / f"labels-{i}.parquet")
     (corpus.folder / "asked.txt").write_text("nobody.example\n")
     corpus.recipe |= {
         "name": "crowded",
         "published_mib": 0.06,  # of two files
         "deny": "asked.txt",
+        "publish_vectors": "own",
         "documents": [
             *STEPS,
             {"decontaminate": {"sets": {"one": str(corpus.folder / "set.parquet")}}},
@@ -73,7 +79,11 @@ def crowded(tmp_path_factory):
         "dedup": [{"exact": "text"}, {"bands": 8, "rows": 16, "verify": {"jaccard": 0.5}}],
         "passages": [{"length": 100}, {"lines": {"in_documents": 2, "at_least": 20}}],
         "sources": [
-            {"name": "many", "files": "many/*.parquet", "keep": "stars > 0"},
+            {
+                "name": "many", "files": "many/*.parquet", "keep": "stars > 0",
+                "join": {"from": "labels-*.parquet", "on": "id", "take": "grade"}, "id": "name",
+                "judges": [{"name": "own", "model": str(random_judge(corpus.folder / "own"))}],
+            },
             {
                 "name": "lines",
                 "files": "lines/*.jsonl.gz",
@@ -102,6 +112,9 @@ def tasks(crowded):
         with calling_on_result(lambda name, _, __, spent: run.update({name: run.get(name, 0) + spent.calls})):
             build_here(recipe)
     counts = Counter(file.path.rpartition("/")[0] for file in listed_files(recipe.folder))
+    (written,) = (stage.spent.written for stage in plan.stages if stage.stage == "vectors")
+    kept = next(each.documents.value * each.kept for each in plan.sources if each.source == "many")
+    assert written == round(24 * kept) > 0  # 12 dimensions, an id and a scale
     return {stage.stage: stage.spent.calls for stage in plan.stages}, run, (plan.files_by_folder, counts)
 
 
@@ -125,8 +138,8 @@ def test_planned_tasks_of_every_stage_equal_the_executed_tasks(tasks):
     }
     assert wrong == {}
     run_once = {name.rstrip("2").removesuffix("_deep") for name, calls in run.items() if calls}
-    others = {"matches", "against", "join", "agreement", "buckets", "bucket", "keep_bucket"}
-    assert {*pipeline.names()} - run_once == others, "which need other corpora, scores or buckets"
+    others = {"matches", "against", "agreement", "buckets", "bucket", "keep_bucket", *SEMANTIC}
+    assert {*pipeline.names()} - run_once == others, "which need other corpora, scores, buckets or vectors"
 
 
 def test_planned_files_are_the_published_files_if_none_is_empty(tasks):
@@ -134,7 +147,7 @@ def test_planned_files_are_the_published_files_if_none_is_empty(tasks):
     _, run, (planned, published) = tasks
     assert planned["many"] == FILES / 2
     assert planned["many"] + planned["lines"] == run["publish"]
-    for place in ("many", "lines", "removed/many", "removed/lines"):
+    for place in ("many", "lines", "removed/many", "removed/lines", "vectors/own/many"):
         assert planned[place] >= published[place] > 0
     for place in ("bands/000", "bands2/003", "clusters2"):
         assert planned[place] == published[place]

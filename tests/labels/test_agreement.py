@@ -10,8 +10,11 @@ from small_corpus import Corpus, build_here, contents, edited, prose, write_rows
 from zyda_flows.flows.reporting.report_agreement import agreements
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.labels import agreement_jobs
+from zyda_flows.tasks.labels.agreement import answers_of
 from zyda_flows.tasks.labels.agreement_jobs import Threshold
 from zyda_flows.tasks.lookup.report_data import findings_of
+from zyda_flows.tasks.quality.forms import Model
+from zyda_flows.tasks.quality.heads import ModelHead
 
 CLUSTERS = {1: [3.0], 2: [1.0, 4.5], 3: [2.0, 2.0, 2.5], 6: [0.5, None, 3.5, 3.0, 1.0, 1.0], 7: [None, 4.0]}
 
@@ -28,7 +31,8 @@ def rated(tmp_path_factory):
     write_rows(corpus.folder / "in/web.parquet", rows[::2])
     write_rows(corpus.folder / "in/wiki.parquet", rows[1::2])
     corpus.recipe["sources"] = [
-        {"name": name, "files": f"in/{name}.parquet", "keep": "rating >= 3"} for name in ("web", "wiki")
+        {"name": name, "files": f"in/{name}.parquet", "keep": keep}
+        for name, keep in {"web": "rating >= 3", "wiki": '(3 <= "rating")'}.items()
     ]
     return corpus
 
@@ -141,3 +145,12 @@ def test_threshold_divides_scores_on_both_sides(is_above, expected):
     scores = [(3.0, 4.0), (2.0, 4.0), (2.0, 3.0)]
     low, high = (np.array(column) for column in zip(*scores, strict=True))
     assert Threshold(3.0, is_above).divides(low, high).tolist() == expected
+
+
+def test_judge_with_many_scores_has_a_column_of_each_head_in_the_comparison():
+    heads = (ModelHead(name="level"), ModelHead(name="topic", labels=tuple("abcdefgh")))
+    model = Model(
+        judge="web", form="encoder", name="m", revision=None, digest="d", heads=heads, every_label=True
+    )
+    assert [*answers_of(model)] == ["web_level_score", "web_topic_prob"]
+    assert {*answers_of(model)} < {field.name for field in model.added_columns}

@@ -133,8 +133,15 @@ def test_buckets_have_accounts_folders_and_a_condition(rated):
     )
     assert "Documents with `bucket >= 2 AND a IS NOT NULL` were kept." in card
     assert "Buckets, the lowest scores first:" in card
-    removed = next(row for row in table_of(recipe, "removed") if row["stage"] == "keep_bucket")
-    assert explain(recipe, str(removed["doc_id"])).text
+    removed = [row for row in table_of(recipe, "removed") if row["stage"] == "keep_bucket"]
+    assert {row["bucket"] for row in removed} == {0, 1, None, 2, 3}
+    for bucket in {row["bucket"] for row in removed}:
+        row = next(row for row in removed if row["bucket"] == bucket)
+        explanation = explain(recipe, str(row["doc_id"]))
+        assert explanation.text
+        assert explanation.condition == "bucket >= 2 AND a IS NOT NULL"
+        assert explanation.evidence["a"] is None or bucket in {0, 1}
+        assert explanation.evidence.get("bucket") == bucket
 
 
 def test_decimal_numbers_are_scores(tmp_path):
@@ -223,6 +230,13 @@ def test_faults_are_found_before_the_build(rated, bucket, message):
     with pytest.raises(ZydaError) as raised:
         build_here(with_bucket(rated, "faults", rated.recipe["sources"][:1], **bucket))
     assert any(message in fault for fault in raised.value.faults)
+
+
+def test_fault_of_a_judge_is_reported_without_its_missing_scores(rated):
+    judges = [{"name": "cheap", "model": "missing.bin"}]
+    with pytest.raises(ZydaError) as raised:
+        build_here(rated.load(name="faults", judges=judges, bucket={"of": ["cheap_hq"]}))
+    assert [fault for fault in raised.value.faults if "judge cheap" not in fault] == []
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def write_labels(path, labels):
     if path.name.endswith(".jsonl.zst"):
         path.write_bytes(zstandard.compress(b"".join(json.dumps(row).encode() + b"\n" for row in labels)))
     elif path.suffix == ".parquet":
-        pq.write_table(pa.Table.from_pylist(labels), path)
+        pq.write_table(pa.Table.from_pylist(labels), path, row_group_size=30)
     else:
         write_rows(path, labels)
 
@@ -106,6 +106,7 @@ def without_labels(pages):
 )
 def test_labels_are_those_of_a_dictionary(pages, on, many, monkeypatch):
     monkeypatch.setattr(label_jobs, "BATCH_BYTES", 2000)
+    monkeypatch.setattr(label_jobs, "PIECE_BYTES", 3000)
     monkeypatch.setattr(join_jobs, "RANGE_BYTES", 8000)
     monkeypatch.setattr("zyda_flows.tasks.labels.join.RANGE_BYTES", 16_000)
     labels = [labels_for(on, seed) for seed in range(3)]
@@ -131,6 +132,8 @@ def test_labels_are_those_of_a_dictionary(pages, on, many, monkeypatch):
         columns.append([label["inner"]["part"] for label in found])
         expected = [largest(values) if many == "max" else next(iter(values), None) for values in columns]
         assert [row["grade"], row["name_of"], row["part"]] == expected
+    pieces = {path.rpartition("/")[2] for path in recipe.folder.files("work/join") if "/labels-" in path}
+    assert len([name for name in pieces if name.endswith(".parquet")]) >= 5
     (account,) = published_manifest(recipe.folder).joins
     matched = [number for number in published if key_of(on, number) in known]
     used = sum(len(known[key_of(on, number)]) for number in matched)
@@ -292,6 +295,21 @@ def test_faults_of_labels_raise_a_single_line(pages, labels, join, message):
     assert "\n" not in fault
 
 
+def test_error_of_several_labels_names_the_file_of_the_first(pages, monkeypatch):
+    monkeypatch.setattr(label_jobs, "PIECE_BYTES", 1000)
+    (pages.folder / "in/labels-0.jsonl").write_bytes(b"")
+    write_labels(pages.folder / "in/labels-1.parquet", [{"id": 1000 + i, "a": i} for i in range(90)])
+    write_labels(
+        pages.folder / "in/labels-2.parquet",
+        [{"id": 2000 + i // 2, "a": i} for i in range(90)] + [{"id": 7, "a": 1}],
+    )
+    write_labels(pages.folder / "in/labels-3.parquet", [{"id": 7, "a": 2}])
+    with pytest.raises(
+        ZydaError, match=r"2 labels have its key, the first is row 90 of \S+labels-2\.parquet"
+    ):
+        build_here(with_join(pages, "first", on="id", take="a"))
+
+
 def test_files_of_labels_can_be_empty(pages):
     """Programs write a part of a table without rows as a file without lines."""
     (pages.folder / "in/labels-0.jsonl.gz").write_bytes(gzip.compress(b""))
@@ -377,7 +395,7 @@ def test_joins_of_two_sources_run_at_the_same_time(pages, monkeypatch):
         return [function(job) for job in jobs]
 
     monkeypatch.setattr("zyda_flows.tasks.labels.join.fan_out", run_together)
-    (labels,) = planned_labels(recipe.folder, source, [find_labels(source, source.joins[0])])
+    (labels,) = planned_labels(recipe.folder, source, [find_labels(source, source.joins[0], None)])
     joins = [
         JoinOfSource(recipe.folder, source, source.joins[0], labels, (), pa.schema([])) for _ in range(2)
     ]

@@ -3,7 +3,7 @@
 import pytest
 from small_corpus import build_here, prose, table_of, write_rows
 
-from zyda_flows.flows.command.explain import decision
+from zyda_flows.flows.command.explain import decision, print_explanation
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.lookup.explain import explain
 
@@ -18,12 +18,30 @@ def test_columns_of_keep_are_shown(corpus):
     assert explanation.text == prose("middle alone")
 
 
-def test_no_columns_are_shown_if_keep_was_removed_from_the_recipe(corpus):
+def test_condition_of_the_build_is_shown_if_the_recipe_has_changed(corpus):
     recipe = corpus.load()
     build_here(recipe)
-    (gone,) = (row for row in table_of(recipe, "removed") if row["reason"] == "keep")
-    del corpus.recipe["sources"][1]["keep"]
-    assert "name" not in explain(corpus.load(), str(gone["doc_id"])).evidence
+    (removed,) = (row for row in table_of(recipe, "removed") if row["reason"] == "keep")
+    condition = corpus.recipe["sources"][1].pop("keep")
+    explanation = explain(corpus.load(), str(removed["doc_id"]))
+    assert explanation.condition == condition
+    assert explanation.evidence == {"name": "middle_alone"}
+
+
+def test_facts_that_the_kept_document_lacks_are_shown(corpus, capsys):
+    text = prose("a page", 80)
+    write_rows(corpus.folder / "in/best-9.jsonl", [{"name": "kept", "text": f"{text} It has 5 km in Rome."}])
+    write_rows(
+        corpus.folder / "in/worst-9.jsonl", [{"name": "other", "text": f"{text} It has 6 km in Rome."}]
+    )
+    sources = [{"name": name, "files": f"in/{name}-9.jsonl"} for name in ("best", "worst")]
+    recipe = corpus.load(sources=sources)
+    build_here(recipe)
+    (removed,) = table_of(recipe, "removed")
+    explanation = explain(recipe, str(removed["doc_id"]))
+    assert explanation.lacks == {"number": ("6 km",)}
+    print_explanation(explanation)
+    assert "the other has):\n  number: 6 km\n" in capsys.readouterr().out
 
 
 def test_row_set_aside_is_reported_with_its_reason(corpus):

@@ -49,8 +49,11 @@ def digests_of_data(recipe):
 
 
 def test_corpus_from_copies_equals_the_corpus_from_deleted_originals(corpus):
+    (corpus.folder / "in/labels.jsonl").write_text('{"id": "one_copy", "grade": 3}\n')
+    join = {"from": "in/labels.jsonl", "on": "id", "take": ["grade"]}
+    corpus.recipe["sources"][0] |= {"id": "name", "join": join}
     size = sum(path.stat().st_size for path in (corpus.folder / "in").iterdir())
-    assert fetch(corpus) == (len(SOURCES), size)
+    assert fetch(corpus) == (len(SOURCES) + 1, size)
     local = corpus.load()
     build_here(local)
     for path in (corpus.folder / "in").iterdir():
@@ -62,6 +65,11 @@ def test_corpus_from_copies_equals_the_corpus_from_deleted_originals(corpus):
         pq.read_table(io.BytesIO(published(recipe).read("sources.parquet"))) for recipe in (local, copied)
     ]
     assert tables[0].equals(tables[1])
+    corpus.recipe["sources"][0]["join"]["from"] = "in/other.jsonl"
+    with pytest.raises(
+        BadRecipe, match=r"source best, join: \S+other\.jsonl was not fetched to .*; run zyda fetch"
+    ):
+        build_here(corpus.load(inputs="copies"))
 
 
 def test_only_selected_files_of_a_list_are_copied_and_read(corpus):

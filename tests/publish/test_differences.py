@@ -89,23 +89,31 @@ def test_segments_join_to_the_texts_and_have_equal_common_parts(text, other):
     assert ours == theirs
 
 
-def hostile():
+def in_another_order(separator):
     words = [f"w{i}" for i in range(300_000)]
-    shuffled = random.Random(1).sample(words, len(words))
+    return separator.join(words), separator.join(random.Random(1).sample(words, len(words)))
+
+
+def of_two_words():
     letters = random.Random(2).choices("ab", k=2_000_000)
-    same = "x" * 2_000_000
-    yield "one letter in a line of 2 MB", same[:1_000_000] + "y" + same[1_000_000:], same
-    yield "2 MB in another order", " ".join(words), " ".join(shuffled)
-    yield "lines in another order", "\n".join(words), "\n".join(shuffled)
-    yield "2 MB of two words", " ".join(letters), " ".join(reversed(letters))
-    yield "nothing in common", same, "y" * 2_000_000
-    yield "a text and nothing", same, ""
-    yield "line ends alone", "a\n" * 500_000, "a\r\n" * 500_000
+    return " ".join(letters), " ".join(reversed(letters))
 
 
-@pytest.mark.parametrize(("name", "text", "other"), [pytest.param(*case, id=case[0]) for case in hostile()])
-def test_at_most_some_thousand_words_are_compared(name, text, other, monkeypatch):
-    compared = []
+SAME = "x" * 2_000_000
+HOSTILE = {
+    "one letter in a line of 2 MB": lambda: (SAME[:1_000_000] + "y" + SAME[1_000_000:], SAME),
+    "2 MB in another order": lambda: in_another_order(" "),
+    "lines in another order": lambda: in_another_order("\n"),
+    "2 MB of two words": of_two_words,
+    "nothing in common": lambda: (SAME, "y" * 2_000_000),
+    "a text and nothing": lambda: (SAME, ""),
+    "line ends alone": lambda: ("a\n" * 500_000, "a\r\n" * 500_000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_at_most_some_thousand_words_are_compared(name, monkeypatch):
+    (text, other), compared = HOSTILE[name](), []
 
     def noted(units, others):
         compared.append((units, others))

@@ -14,7 +14,7 @@ from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.lookup.verify_and_clean import strangers_in
 from zyda_flows.tasks.quality import control
 from zyda_flows.tasks.quality.classify import AnswersForShard
-from zyda_flows.tasks.quality.keep_alone import alone
+from zyda_flows.tasks.quality.keep_alone import alone, comparison_in
 
 OF_ONLY_IF = ("cheap_hq",)
 OWN = ("edu_score", "edu_int_score")
@@ -184,3 +184,24 @@ def test_intervals_are_those_of_scipy():
     for equal, documents in ((0, 5), (5, 5), (1963, 2000), (1, 2224), (7, 11)):
         expected = stats.binomtest(equal, documents).proportion_ci(0.95, method="wilson")
         assert wilson(equal, documents) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("edu_score >= 2.5", ("edu_score", ">=", "2.5")),
+        ("2.5 <= edu_score", ("edu_score", ">=", "2.5")),
+        ("(edu_score < -.5) -- low", ("edu_score", "<", "-0.5")),
+        ('"ft_c++" > 1e-3', ("ft_c++", ">", "1e-3")),
+        ("edu_score BETWEEN 1 AND 2", None),
+        ("edu_score = 2", None),
+        ("edu_pred = 'x'", None),
+        ("edu_pred >= '2'", None),
+        ("meta.score >= 2", None),
+        ("edu_score >= web_score", None),
+        ("NOT edu_score < 2", None),
+        ("2 < 3", None),
+    ],
+)
+def test_comparison_with_a_number_is_found_in_each_form(condition, expected):
+    assert comparison_in(condition) == expected

@@ -9,9 +9,11 @@ import pytest
 from language_models import train_model
 from small_corpus import QUALITY, build_here, contents, table_of
 
+from zyda_flows.flows.command.explain import decision
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import BadRecipe, ZydaError
+from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.planning.survey import check_sources
 from zyda_flows.tasks.quality import fasttext_models
 from zyda_flows.tasks.quality.classify import AnswersForShard
@@ -98,6 +100,15 @@ def test_judges_of_a_recipe_judge_each_source_in_their_order(corpus, model, ever
         assert ledger.of("keep_cheap", source).documents == len(rows) - below
         assert ledger.of("classify_deep", source).documents == len(rows) - below
     assert {stage for _, stage in removed(recipe)} == {"keep_cheap"}
+    names = {row["text"]: row["name"] for rows in every_document.values() for row in rows}
+    for row in (row for row in table_of(recipe, "removed") if row["stage"] == "keep_cheap"):
+        explanation = explain(recipe, str(row["doc_id"]))
+        assert row["cheap_hq"] == pytest.approx(scores[names[explanation.text]], abs=1e-5)
+        assert row["deep_pred"] is None
+        assert decision(explanation).endswith(
+            f" is not true for it: cheap_hq >= {threshold:.9f} (cheap_pred {row['cheap_pred']}, cheap_prob "
+            f"{row['cheap_prob']:.4g}, cheap_cc {row['cheap_cc']:.4g}, cheap_hq {row['cheap_hq']:.4g})"
+        )
     (origin, *_) = published_manifest(recipe.folder).made_of
     assert [(each["judge"], each["name"]) for each in origin.models] == [
         ("cheap", str(model)), ("deep", str(QUALITY)),

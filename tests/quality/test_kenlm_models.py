@@ -189,7 +189,7 @@ def test_limits_are_one_error_each(model):
         pytest.raises(BadInput, match=r"KenLM ended by .* while it loaded the file \(1 MiB and 60 seconds"),
     ):
         judged_model(judge)
-    with pytest.raises(BadInput, match="a single output, a score, and no labels; remove `probabilities`"):
+    with pytest.raises(BadInput, match="it returns scores and has no labels; remove `probabilities`"):
         judged_model(Judge(name="a", model=str(model), probabilities=True))
 
 
@@ -211,6 +211,21 @@ def test_crash_of_kenlm_is_one_error(model, tmp_path, monkeypatch):
         answers(texts)
     monkeypatch.undo()
     assert answers(texts) == before
+
+
+def test_process_that_is_killed_while_it_reads_is_started_once_more(model, tmp_path, monkeypatch):
+    texts = pa.chunked_array([TEXTS])
+    before = load_model(judged_model(Judge(name="a", model=str(model))), 64)(texts)
+    program, once = tmp_path / "ends_once.py", tmp_path / "once"
+    program.write_text(
+        f"import os, runpy\nonce = {str(once)!r}\nif not os.path.exists(once):\n    open(once, 'w').close()\n"
+        f"    print('null', flush=True)\n    input()\n    os.abort()\n"
+        f"runpy.run_path({str(kenlm_models.PROGRAM)!r}, run_name='__main__')"
+    )
+    monkeypatch.setattr(kenlm_models, "PROGRAM", program)
+    process = kenlm_models.KenlmProcess(model)
+    assert process.answers(texts) == before
+    assert once.exists()
 
 
 def test_missing_library_is_one_error(model, monkeypatch):

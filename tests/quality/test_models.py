@@ -25,6 +25,10 @@ TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90,
 ]
 
 
+def columns_of(classifier, texts):
+    return [column.to_pylist() for column in classifier.answers(texts)]
+
+
 def test_nvidia_form_equals_transformers_on_single_texts():
     import torch
     from safetensors.torch import load_file
@@ -40,7 +44,7 @@ def test_nvidia_form_equals_transformers_on_single_texts():
         {n.removeprefix("model."): w.float() for n, w in state.items() if n.startswith("model.")}
     )
     classifier = models.Classifier(QUALITY, 128, every_label=True)
-    labels, probabilities, *each = classifier.predict(TEXTS)
+    labels, probabilities, *each = columns_of(classifier, TEXTS)
     for text, label, probability, every in zip(TEXTS, labels, probabilities, np.array(each).T, strict=True):
         inputs = tokenizer(text, truncation=True, max_length=128, return_tensors="pt")
         with torch.inference_mode():
@@ -52,8 +56,8 @@ def test_nvidia_form_equals_transformers_on_single_texts():
         assert label == config["id2label"][str(int(expected.argmax()))]
         assert probability == pytest.approx(float(expected.max()), abs=6e-4)
         assert every.tolist() == pytest.approx(expected.tolist(), abs=6e-4)
-    assert classifier.labels == tuple(config["id2label"][str(i)] for i in range(3))
-    assert models.Classifier(QUALITY, 128).predict(TEXTS)[1].tolist() == probabilities.tolist()
+    assert classifier.heads[0].labels == tuple(config["id2label"][str(i)] for i in range(3))
+    assert columns_of(models.Classifier(QUALITY, 128), TEXTS) == [labels, probabilities]
 
 
 def test_labels_with_probabilities_of_their_own_equal_the_pipeline_of_transformers(tmp_path):
@@ -70,8 +74,8 @@ def test_labels_with_probabilities_of_their_own_equal_the_pipeline_of_transforme
     AutoTokenizer.from_pretrained(QUALITY).save_pretrained(tmp_path)
     theirs = pipeline("text-classification", str(tmp_path), top_k=None)
     classifier = models.Classifier(tmp_path, 64, "cpu", every_label=True)
-    labels, probabilities, *each = classifier.predict(TEXTS)
-    columns = dict(zip(classifier.labels, each, strict=True))
+    labels, probabilities, *each = columns_of(classifier, TEXTS)
+    columns = dict(zip(classifier.heads[0].labels, each, strict=True))
     for i, text in enumerate(TEXTS):
         expected = {one["label"]: one["score"] for one in theirs([text], truncation=True, max_length=64)[0]}
         assert {label: column[i] for label, column in columns.items()} == pytest.approx(expected, abs=6e-4)
@@ -82,7 +86,7 @@ def test_labels_with_probabilities_of_their_own_equal_the_pipeline_of_transforme
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"num_labels": 1}, "it has a single output, a score, and no labels; remove `probabilities`"),
+        ({"num_labels": 1}, "it returns scores and has no labels; remove `probabilities`"),
         ({"num_labels": 3, "problem_type": "regression"}, "3 outputs that are scores .*, expected one"),
         ({"id2label": {"0": "Prob", "1": "cc"}}, "two of its results would be the column a_prob"),
     ],
@@ -121,7 +125,7 @@ def test_fineweb_edu_form_equals_transformers(regression):
 
     tokenizer = AutoTokenizer.from_pretrained(regression)
     model = DebertaV2ForSequenceClassification.from_pretrained(regression).eval()
-    scores, int_scores = models.Classifier(regression, 64).score(TEXTS)
+    scores, int_scores = columns_of(models.Classifier(regression, 64), TEXTS)
     for text, score, int_score in zip(TEXTS, scores, int_scores, strict=True):
         inputs = tokenizer(text, truncation=True, max_length=64, return_tensors="pt")
         with torch.inference_mode():
@@ -132,12 +136,17 @@ def test_fineweb_edu_form_equals_transformers(regression):
         assert int_score == round(max(0, min(expected, 5)))
 
 
-def test_batches_have_similar_lengths_and_every_text_once():
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_batches_have_similar_lengths_and_every_text_once(device):
     from zyda_flows.tasks.quality import torch_models as models
 
-    lengths = np.random.default_rng(0).integers(1, 1000, 5000).tolist()
-    batches = list(models.batches(lengths, 4096))
-    assert sorted(i for batch in batches for i in batch) == list(range(5000))
+    lengths = np.random.default_rng(0).lognormal(5.5, 1, models.WINDOW).clip(1, 1024).astype(int).tolist()
+    batches = list(models.batches(lengths, models.TOKENS_PER_BATCH[device]))
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    assert (
+        max(len(batch) * max(lengths[i] for i in batch) for batch in batches)
+        <= models.TOKENS_PER_BATCH[device]
+    )
     padded = sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
     assert padded / sum(lengths) < 1.05
 
@@ -272,11 +281,11 @@ def test_documents_are_classified_once(corpus, monkeypatch):
     build_here(recipe)
     before = kept_names(recipe)
     classified_texts = []
-    predict = models.Classifier.predict
+    answers = models.Classifier.answers
     monkeypatch.setattr(
         models.Classifier,
-        "predict",
-        lambda self, texts: classified_texts.extend(texts) or predict(self, texts),
+        "answers",
+        lambda self, texts: classified_texts.extend(texts) or answers(self, texts),
     )
     write_rows(corpus.folder / "in/best-2.parquet", rows(copy_of_worst=prose("worst alone")))
     build_here(recipe)
@@ -321,7 +330,7 @@ def test_changed_model_classifies_again(corpus, own_model):
 
 def model_in(folder):
     digest = digest_of_model(str(folder))
-    return Model(judge="quality", form="encoder", name=str(folder), revision=None, digest=digest, labels=())
+    return Model(judge="quality", form="encoder", name=str(folder), revision=None, digest=digest)
 
 
 def test_model_that_changes_during_a_build_raises(own_model):
@@ -329,7 +338,7 @@ def test_model_that_changes_during_a_build_raises(own_model):
     before = load_model(model, 64)
     train_again(own_model)
     assert load_model(model, 64) is before
-    cached_model.cache_clear()
+    cached_model.forget()
     with pytest.raises(BadInput, match="its files have changed since the build began"):
         load_model(model, 64)
 
@@ -355,13 +364,10 @@ def test_answer_does_not_depend_on_other_texts():
     assert not np.array_equal(raw, classifier.logits(texts)), (
         "the test needs outputs that depend on the batch"
     )
-    together = classifier.predict(texts)
-    alone = [classifier.predict([text]) for text in texts]
-    assert together[0] == [labels[0] for labels, *_ in alone]
-    for place in range(1, 5):
-        assert together[place].tolist() == [float(answers[place][0]) for answers in alone]
-    half = classifier.predict(texts[::2])
-    assert half[1].tolist() == together[1][::2].tolist()
+    together = columns_of(classifier, texts)
+    alone = [columns_of(classifier, [text]) for text in texts]
+    assert together == [[answers[place][0] for answers in alone] for place in range(5)]
+    assert columns_of(classifier, texts[::2]) == [column[::2] for column in together]
 
 
 def test_score_does_not_depend_on_other_texts(regression):
@@ -369,10 +375,9 @@ def test_score_does_not_depend_on_other_texts(regression):
 
     classifier = models.Classifier(regression, 64)
     texts = [prose(f"beside {i}", 3 + i) for i in range(40)]
-    scores, labels = classifier.score(texts)
-    alone = [classifier.score([text]) for text in texts]
-    assert scores.tolist() == [float(answer[0][0]) for answer in alone]
-    assert labels.tolist() == [int(answer[1][0]) for answer in alone]
+    together = columns_of(classifier, texts)
+    alone = [columns_of(classifier, [text]) for text in texts]
+    assert together == [[answers[place][0] for answers in alone] for place in range(2)]
 
 
 def test_answers_close_to_a_boundary_are_unsettled():
@@ -494,7 +499,7 @@ def test_text_with_an_infinite_answer_in_a_batch_is_answered_alone(monkeypatch):
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 64, "cpu")
-    expected = classifier.predict(TEXTS)
+    expected = columns_of(classifier, TEXTS)
     logits = models.Classifier.logits
 
     def spoiled(self, texts):
@@ -504,5 +509,4 @@ def test_text_with_an_infinite_answer_in_a_batch_is_answered_alone(monkeypatch):
         return values
 
     monkeypatch.setattr(models.Classifier, "logits", spoiled)
-    labels, probabilities = classifier.predict(TEXTS)
-    assert (labels, probabilities.tolist()) == (expected[0], expected[1].tolist())
+    assert columns_of(classifier, TEXTS) == expected

@@ -5,6 +5,7 @@ import re
 
 import fasttext
 import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 from language_models import WORDS, train_model
@@ -12,7 +13,16 @@ from small_corpus import rows, write_rows, zyda_here
 
 from zyda_flows.tasks.accounts.intervals import wilson
 from zyda_flows.tasks.errors import BadRecipe
-from zyda_flows.tasks.forecast.try_cascade import cheapest_cut, most_wrong, threshold, try_cascades
+from zyda_flows.tasks.forecast.try_cascade import (
+    best_cut,
+    cheapest_cut,
+    conditions_of,
+    mask_of,
+    most_wrong,
+    threshold,
+    try_cascades,
+    without_answers,
+)
 
 DOCUMENTS = 900
 # The columns of the cheap judge, from the library's probability of the label hq.
@@ -58,19 +68,24 @@ def test_proposed_conditions_agree_with_the_judge_alone(recipe):
     (found,) = try_cascades(recipe.load(), DOCUMENTS, 0.95)
     texts = [text for name, text in recipe.texts.items() if len(name) % 5 > 2]
     cheap, deep, of = found.only_if, found.keep, recipe.recipe["judges"]
-    names = re.findall(r"(cheap_\w+) (>=|<) (\S+)", cheap)
+    names = re.findall(r"(cheap_\w+) (>=|<|<=|>) (\S+)", cheap)
     assert names
+    is_high_kept = names[0][1] in (">=", "<")
     scores = [SCORES[names[0][0]](p) for p in probabilities(of[0]["model"], texts)]
     alone = [1 - p > 0.7 for p in probabilities(of[1]["model"], texts)]
-    low = next((float(value) for _, sign, value in names if sign == ">="), 0)
-    high = next((float(value) for _, sign, value in names if sign == "<"), 2)
-    judged = [low <= score < high for score in scores]
-    kept = [
-        score >= high or (is_judged and d) for score, is_judged, d in zip(scores, judged, alone, strict=True)
-    ]
+    at = {sign: float(value) for _, sign, value in names}
+    if is_high_kept:
+        judged = [at.get(">=", 0) <= score < at.get("<", 2) for score in scores]
+        kept_alone = [score >= at.get("<", 2) for score in scores]
+    else:
+        judged = [at.get(">", -1) < score <= at.get("<=", 1) for score in scores]
+        kept_alone = [score <= at.get(">", -1) for score in scores]
+    kept = [either or (j and d) for either, j, d in zip(kept_alone, judged, alone, strict=True)]
     equal = sum(a == b for a, b in zip(kept, alone, strict=True)) / len(texts)
     assert found.alone == "deep_cc > 0.7"
-    assert deep == (f"{names[0][0]} >= {high:g} OR deep_cc > 0.7" if high < 2 else "deep_cc > 0.7")
+    name, other = names[0][0], {"<": ">=", ">": "<="}
+    before = [f"{name} {other[sign]} {value} OR " for _, sign, value in names if sign in other]
+    assert deep == f"{''.join(before)}deep_cc > 0.7"
     assert found.documents == (len(texts) + 1) // 2
     assert found.equal / found.documents == pytest.approx(equal, abs=0.04)
     assert found.judged / found.documents == pytest.approx(sum(judged) / len(texts), abs=0.1)
@@ -99,10 +114,12 @@ def test_earlier_judge_can_replace_the_last(recipe):
     (found,) = try_cascades(recipe.load(), DOCUMENTS, 0.6)
     assert (found.only_if, found.judged) == ("", 0)
     name, sign, value = found.keep.split()
-    assert sign == ">="
     texts = [text for name, text in recipe.texts.items() if len(name) % 5 > 2]
     cheap, deep = (probabilities(judge["model"], texts) for judge in recipe.recipe["judges"])
-    equal = sum((SCORES[name](p) >= float(value)) == (1 - q > 0.7) for p, q in zip(cheap, deep, strict=True))
+    is_kept = {">=": float.__ge__, "<=": float.__le__}[sign]
+    equal = sum(
+        is_kept(SCORES[name](p), float(value)) == (1 - q > 0.7) for p, q in zip(cheap, deep, strict=True)
+    )
     assert found.equal / found.documents == pytest.approx(equal / len(texts), abs=0.06)
     printed = zyda_here("try", str(recipe.path), "--agreement", "0.6", "--documents", str(DOCUMENTS)).stdout
     assert f"an earlier judge can replace it, with this condition:\nkeep: {found.keep}\n" in printed
@@ -145,6 +162,21 @@ def test_cheapest_cut_is_the_best_of_all_pairs_of_ends():
         outside = (scores < low) & decided | (scores >= high) & ~decided
         assert found.judged == best == np.sum((scores >= low) & (scores < high))
         assert outside.sum() <= wrong
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_conditions_decide_as_the_judge_if_high_or_low_scores_are_kept(sign):
+    random = np.random.default_rng(3)
+    scores = random.normal(size=400).astype(np.float32)
+    decided = sign * scores > random.normal(scale=0.5, size=400)  # undecided around zero
+    cut = best_cut(scores, decided, 0)
+    assert cut.is_reversed == (sign < 0)
+    assert 0 < cut.judged < 300
+    only_if, keep = conditions_of("a score", cut, "is_good")
+    table = pa.table({"a score": scores, "is_good": decided})
+    is_judged = mask_of(only_if, table)
+    assert is_judged.sum() == cut.judged
+    assert (mask_of(keep, without_answers(table, {"is_good"}, is_judged)) == decided).all()
 
 
 def test_thresholds_are_short_and_separate_neighbours():

@@ -31,7 +31,11 @@ from prefect.client.schemas.filters import (
 from prefect.context import FlowRunContext
 from prefect.events.clients import get_events_subscriber
 from prefect.logging import get_run_logger
-from prefect.settings import PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED, temporary_settings
+from prefect.settings import (
+    PREFECT_SERVER_REGISTER_BLOCKS_ON_START,
+    PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED,
+    temporary_settings,
+)
 
 from zyda_flows.flows.server.health import is_healthy, refuses_login
 from zyda_flows.flows.server.local_server import (
@@ -40,6 +44,7 @@ from zyda_flows.flows.server.local_server import (
     retention,
     start_server,
     wait_until_healthy,
+    without_block_types,
 )
 from zyda_flows.flows.server.login import Api, use_api
 from zyda_flows.tasks.workers.ports import free_port
@@ -242,6 +247,12 @@ def test_retention_of_the_user_overrides_the_default():
     assert retention() == {"PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs"}
     with temporary_settings({PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED: "events"}):
         assert retention() == {}
+
+
+def test_registration_of_block_types_by_the_user_overrides_the_default():
+    assert without_block_types()["PREFECT_SERVER_REGISTER_BLOCKS_ON_START"] == "false"
+    with temporary_settings({PREFECT_SERVER_REGISTER_BLOCKS_ON_START: True}):
+        assert without_block_types() == {}
 
 
 def test_simultaneous_requests_all_succeed(server):

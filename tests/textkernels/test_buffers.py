@@ -10,13 +10,12 @@ from zyda_flows.textkernels import sketch, words
 from zyda_flows.textkernels.buffers import roomy_buffers, text_buffers
 from zyda_flows.textkernels.texts.prose import SETS, measure_texts
 
-FOLDED = folded_characters()
 KERNELS = {
     "signatures": lambda data, offsets: sketch.signatures(data, offsets, width=5, values=16),
     "shingle_hashes": lambda data, offsets: sketch.shingle_hashes(data, offsets, width=5),
-    "hash_words": lambda data, offsets: words.hash_words(data, offsets, FOLDED),
-    "fold": lambda data, offsets: words.fold(data, offsets, FOLDED),
-    "may_change": lambda data, offsets: words.may_change(data, offsets, FOLDED),
+    "hash_words": lambda data, offsets: words.hash_words(data, offsets, folded_characters()),
+    "fold": lambda data, offsets: words.fold(data, offsets, folded_characters()),
+    "may_change": lambda data, offsets: words.may_change(data, offsets, folded_characters()),
 }
 DATA = np.frombuffer(b"some text", np.uint8)
 WRONG = {

@@ -185,6 +185,7 @@ HELP_ALONE = {
     "init",
     "push",
     "forget",
+    "train-judge",
     "up",
     "watch",
     "down",

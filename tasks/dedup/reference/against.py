@@ -190,7 +190,8 @@ def key(dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence
 
 
 def is_compared(dedup_round: Round, source: str) -> bool:
-    return bool(dedup_round.dedup.against) and dedup_round.recipe.is_removable(source)
+    dedup = dedup_round.dedup
+    return bool(dedup.against) and dedup.has_keys and dedup_round.recipe.is_removable(source)
 
 
 def reasons_of(dedup_round: Round) -> dict[str, str]:

@@ -170,7 +170,7 @@ def key(
 
 
 def has_references(dedup_round: Round, _: str) -> bool:
-    return bool(dedup_round.dedup.against)
+    return bool(dedup_round.dedup.against) and dedup_round.dedup.has_keys
 
 
 @stage("matches", key, scope="corpus", inputs=("trails", "sources", "references"), enabled=has_references)

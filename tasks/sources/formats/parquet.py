@@ -232,7 +232,7 @@ def close_ranges(ranges: Iterable[range]) -> list[range]:
 
 
 def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[FilePiece, ...]:
-    """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each.
+    """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each, or of all columns.
 
     A larger row group is a separate piece, which gives several shards.
     """
@@ -243,7 +243,7 @@ def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[F
     size = row = first_row = 0
     for i in range(metadata.num_row_groups):
         group = metadata.row_group(i)
-        group_size = group.column(index).total_uncompressed_size if index is not None else 0
+        group_size = group.total_byte_size if index is None else group.column(index).total_uncompressed_size
         if groups and size + group_size > shard_bytes:
             rows = row - first_row
             pieces.append(

@@ -1,0 +1,141 @@
+"""The contents of the report's chapters about semantic rounds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from zyda_flows.tasks.accounts.paired import PairAccount
+from zyda_flows.tasks.lookup.document_pairs import facts_of_pairs
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
+from zyda_flows.tasks.lookup.judge_findings import NearDocument, near_document
+from zyda_flows.tasks.lookup.pair_stats import (
+    AGREEING,
+    AGREEING_DOCUMENTS,
+    CONTRADICTING,
+    DOCUMENTS,
+    LISTED_PAIR,
+    PAIRS,
+    THRESHOLDS,
+    pair_stats,
+)
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.storage.counts import Counts
+
+REMOVED_SHOWN = 5
+EVIDENCE = ["cosine", "novel"]
+
+
+@dataclass(frozen=True)
+class BinOfPairs:
+    """The pairs with a cosine of `lowest` or more, and less than the next bin; lowest: None for the first bin.
+
+    agreeing: pairs of which a document has no fact that the other lacks. contradicting: pairs of which each
+    document has such facts.
+    """
+
+    lowest: float | None
+    pairs: int
+    agreeing: int
+    contradicting: int
+
+
+@dataclass(frozen=True)
+class RemovableAt:
+    """The documents that have a preferred document with a cosine of `threshold` or more.
+
+    with_facts: those of which the preferred document also has all facts.
+    """
+
+    threshold: float
+    documents: Counts
+    with_facts: Counts
+
+
+@dataclass(frozen=True)
+class ShownPair:
+    """A pair of documents. facts: of each, which the other lacks, as text. novel: of a removed document."""
+
+    first: NearDocument
+    second: NearDocument
+    cosine: float
+    facts: tuple[str, str]
+    novel: float | None = None
+
+
+@dataclass(frozen=True)
+class PairFindings:
+    """The pairs of a semantic round. removed: the removed documents with the most new words."""
+
+    account: PairAccount
+    bins: list[BinOfPairs]
+    removable: list[RemovableAt]
+    contradictions: list[ShownPair]
+    removed: list[ShownPair]
+
+
+def pair_findings(dedup_round: Round, reader: DocumentReader) -> PairFindings | None:
+    """Return the findings about the pairs of a round; None if it is no semantic round or has no pairs."""
+    place, accounts = dedup_round.name_of("pairs"), reader.corpus.manifest.semantic or {}
+    if place not in accounts or (table := pair_stats(reader.corpus, dedup_round)) is None:
+        return None
+    listed = table.filter(pc.field("kind") == LISTED_PAIR).to_pylist()
+    removed = removed_pairs(dedup_round, reader) if accounts[place].removed else []
+    both = [(row["doc_id"], row["other_id"]) for row in (*listed, *removed)]
+    facts = facts_of_pairs(reader.corpus, place, (pair for each in both for pair in (each, each[::-1])))
+
+    def shown(row: dict[str, Any]) -> ShownPair:
+        first, second = row["doc_id"], row["other_id"]
+        one, other = (near_document(reader, doc_id, row["cosine"]) for doc_id in (first, second))
+        own = (facts.get((first, second), ""), facts.get((second, first), ""))
+        return ShownPair(one, other, row["cosine"], own, row.get("novel"))
+
+    return PairFindings(
+        accounts[place], bins_in(table), removable_in(table), [*map(shown, listed)], [*map(shown, removed)]
+    )
+
+
+def by_bin(table: pa.Table, kind: int, column: str = "count") -> NDArray[np.int64]:
+    """Return the counts of a kind by bin: (1 + thresholds,)."""
+    rows, sums = table.filter(pc.field("kind") == kind), np.zeros(len(THRESHOLDS) + 1, np.int64)
+    sums[rows.column("bin").to_numpy()] = rows.column(column).to_numpy()
+    return sums
+
+
+def bins_in(table: pa.Table) -> list[BinOfPairs]:
+    """Return the bins that have pairs."""
+    columns = zip(*(by_bin(table, kind).tolist() for kind in (PAIRS, AGREEING, CONTRADICTING)), strict=True)
+    lowest = [None, *(round(float(threshold), 2) for threshold in THRESHOLDS)]
+    return [BinOfPairs(low, *counts) for low, counts in zip(lowest, columns, strict=True) if counts[0]]
+
+
+def removable_in(table: pa.Table) -> list[RemovableAt]:
+    """Return the documents that each threshold would remove, without chains."""
+
+    def at(kind: int) -> list[Counts]:
+        documents, tokens = (
+            np.cumsum(by_bin(table, kind, column)[::-1])[::-1].tolist() for column in ("count", "tokens")
+        )
+        both = zip(documents[1:], tokens[1:], strict=True)
+        return [Counts(documents=documents, tokens=tokens) for documents, tokens in both]
+
+    columns = zip(THRESHOLDS.tolist(), at(DOCUMENTS), at(AGREEING_DOCUMENTS), strict=True)
+    return [RemovableAt(round(threshold, 2), *counts) for threshold, *counts in columns]
+
+
+def removed_pairs(dedup_round: Round, reader: DocumentReader) -> list[dict[str, Any]]:
+    """Return the removed documents with the most new words, each with its kept document."""
+    most = list[dict[str, Any]]()
+    names = ["doc_id", "kept_doc_id", "stage", *EVIDENCE]
+    for table in reader.corpus.tables("removed", names):
+        if "novel" not in table.column_names:
+            continue
+        rows = table.filter(pc.field("stage") == dedup_round.name_of("removals"))
+        rows = rows.sort_by([("novel", "descending"), ("doc_id", "ascending")]).slice(0, REMOVED_SHOWN)
+        most = sorted([*most, *rows.to_pylist()], key=lambda row: (-row["novel"], row["doc_id"]))[
+            :REMOVED_SHOWN
+        ]
+    return [row | {"other_id": row["kept_doc_id"]} for row in most]

@@ -1,0 +1,108 @@
+"""Compare the facts of the two texts of a pair, in both directions: which of them may be removed for the other."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from cachetools import LRUCache, cached
+from numpy.typing import NDArray
+
+from zyda_flows.tasks.dedup.coverage import is_covered
+from zyda_flows.tasks.dedup.facts import TextFacts, facts_of, lacking_facts
+from zyda_flows.tasks.dedup.novelty import novel_share_of_words, words_in_order
+
+MOST_FACTS, MOST_CHARACTERS = 20, 400  # of the facts that are listed for a pair
+KNOWN_CHARACTERS = 32 << 20  # of texts whose facts are kept while pairs are compared
+# A text with a share of new 3-grams of words between these is an edited version of the other. The new words of
+# edits can be content of which no fact is known.
+COPIED, REWRITTEN = 0.05, 0.5
+UNKNOWN_LANGUAGE = "language: the words of facts are not known"
+SIDES_OF_TEXTS = pa.schema(
+    [("agrees", pa.bool_()), ("lacks", pa.string()), ("novel", pa.float32())]
+)  # of a side
+
+
+class Side(NamedTuple):
+    """A document of a pair. agrees: whether the other text has all its facts. lacks: facts that it lacks, as text.
+
+    novel: share of the document's 3-grams of words that the other lacks. has_own_facts: whether facts are lacking.
+    """
+
+    agrees: bool
+    lacks: str
+    novel: float
+    has_own_facts: bool
+
+
+EQUAL = Side(agrees=True, lacks="", novel=0.0, has_own_facts=False)  # of equal texts
+
+
+class TextToCompare(NamedTuple):
+    """A text. is_covered: whether the word lists of facts cover its language. words: their hashes, in order."""
+
+    text: str
+    facts: TextFacts
+    is_covered: bool
+    words: NDArray[np.uint64]
+
+
+class ComparedTexts:
+    """Compares texts by their ids. A text is read once for neighbouring pairs.
+
+    text_of: returns the text of a document.
+    """
+
+    def __init__(self, text_of: Callable[[int], str]) -> None:
+        cache: LRUCache[Any, TextToCompare] = LRUCache(
+            KNOWN_CHARACTERS, getsizeof=lambda text: len(text.text) + 1
+        )
+        self.known = cached(cache)(lambda doc_id: to_compare(text_of(doc_id)))
+
+    def sides(self, a: int, b: int) -> tuple[Side, Side]:
+        """Return both sides of a pair."""
+        own, other = self.known(a), self.known(b)
+        if own.text == other.text:
+            return EQUAL, EQUAL
+        return side_of(own, other), side_of(other, own)
+
+
+def to_compare(text: str) -> TextToCompare:
+    return TextToCompare(text, facts_of(text), is_covered(text), words_in_order(text))
+
+
+def side_of(own: TextToCompare, other: TextToCompare) -> Side:
+    """Return the side of a text in its pair with another."""
+    lacks, is_covered = lacking_facts(own.facts, other.facts), own.is_covered and other.is_covered
+    novel = novel_share_of_words(own.words, other.words)
+    is_edited = COPIED < novel < REWRITTEN
+    notes = [
+        "" if is_covered else UNKNOWN_LANGUAGE,
+        f"edits: {novel:.1%} of its 3-grams" if is_edited else "",
+    ]
+    return Side(
+        agrees=is_covered and not lacks and not is_edited,
+        lacks="; ".join(filter(None, [*notes, as_text(lacks)])),
+        novel=novel,
+        has_own_facts=bool(lacks),
+    )
+
+
+def as_text(lacks: Mapping[str, tuple[str, ...]]) -> str:
+    """Return facts as a text: `number: 5 km, 7; negation: not`."""
+    kinds = list[str]()
+    for kind, facts in lacks.items():
+        more = f" and {len(facts) - MOST_FACTS:,} more" if len(facts) > MOST_FACTS else ""
+        kinds.append(f"{kind}: {', '.join(facts[:MOST_FACTS])}{more}")
+    listed = "; ".join(kinds)
+    return listed if len(listed) <= MOST_CHARACTERS else f"{listed[:MOST_CHARACTERS]}…"
+
+
+def columns_of_sides(sides: list[tuple[Side, Side]]) -> dict[str, pa.Array]:
+    """Return the columns of pairs: `contradicts`, then `agrees_a`, `lacks_a`, `novel_a`, `agrees_b` and so on."""
+    columns: dict[str, Any] = {"contradicts": [a.has_own_facts and b.has_own_facts for a, b in sides]}
+    for ending, number in (("a", 0), ("b", 1)):
+        for field in SIDES_OF_TEXTS:
+            values = [getattr(pair[number], field.name) for pair in sides]
+            columns[f"{field.name}_{ending}"] = pa.array(values, field.type)
+    return columns
