@@ -96,9 +96,8 @@ def print_similar(explanation: "Explanation", out: "Console") -> None:
             f"similar documents, {counted(explanation.similar_count, 'pair')} (+: a negation that is added):"
         )
     for other in explanation.similar:
-        contradicts = ", they contradict each other" if other.contradicts else ""
         out.print(
-            f"  {other.place.doc_id}  {shown(other.place)}: cosine {other.cosine:.3f}{contradicts}",
+            f"  {other.place.doc_id}  {shown(other.place)}: cosine {other.cosine:.3f}, {other.relation}",
             markup=False,
         )
         for owner, facts in (("the other document", other.lacks), ("this document", other.has)):

@@ -7,7 +7,9 @@ from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, 
 from zyda_flows.tasks.accounts.paired import PairAccount
 from zyda_flows.tasks.lookup.judge_findings import NearDocument
 from zyda_flows.tasks.lookup.pair_findings import PairFindings, RemovableAt, ShownPair
+from zyda_flows.tasks.lookup.pair_stats import RELATIONS
 from zyda_flows.tasks.lookup.report_findings import Findings
+from zyda_flows.tasks.semantic.compared_texts import COPIED, REWRITTEN
 
 UPPER_BOUND = (
     "A document counts for a cosine if it is in a published pair with this cosine or more, and the other document "
@@ -33,7 +35,8 @@ def sections_of(found: PairFindings, suffix: str) -> Iterator[Section]:
     yield Section(f"Removals by cosine{suffix}", [UPPER_BOUND, GUARD], removable(found.removable), [table])
     notes = [
         found.account.sentence(),
-        "The facts of a pair agree if one document has all facts of the other.",
+        "The facts of a pair are the same if a document has all facts of the other, and the other is no edited "
+        f"version: a document of whose 3-grams of words this one lacks {COPIED:.0%} to {REWRITTEN:.0%}.",
     ]
     tables = [pairs_table(found), search_table(found.account)]
     yield Section(f"Similar pairs by cosine{suffix}", notes, tables=tables)
@@ -87,12 +90,11 @@ def removable_table(rows: Sequence[RemovableAt]) -> Table:
 
 
 def pairs_table(found: PairFindings) -> Table:
-    names = ["cosine", "pairs", "facts agree", "contradictions", "not compared: language"]
+    names = ["cosine", "pairs", *RELATIONS]
     rows = list[list[str]]()
     for each in found.bins:
         title = "below 0.80" if each.lowest is None else f"{each.lowest:.2f} to {each.lowest + 0.01:.2f}"
-        others = each.pairs - each.agreeing - each.contradicting
-        rows.append([title, *map(count, (each.pairs, each.agreeing, each.contradicting, others))])
+        rows.append([title, *map(count, (sum(each.pairs.values()), *each.pairs.values()))])
     return Table("Pairs by cosine", names, rows)
 
 

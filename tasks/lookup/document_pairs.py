@@ -22,7 +22,7 @@ class OtherOfPair(Record):
 
     place: DocumentPlace
     cosine: float
-    contradicts: bool
+    relation: str
     lacks: str
     has: str
 
@@ -42,7 +42,7 @@ def pairs_of(reader: DocumentReader, doc_id: int) -> dict[str, Any]:
         OtherOfPair(
             place=reader.place(row["other_id"]),
             cosine=row["cosine"],
-            contradicts=row["contradicts"],
+            relation=row["relation"],
             lacks=row["lacks"],
             has=others[place].get((row["other_id"], doc_id), ""),
         )

@@ -13,16 +13,15 @@ from zyda_flows.tasks.lookup.document_pairs import facts_of_pairs
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.lookup.judge_findings import NearDocument, near_document
 from zyda_flows.tasks.lookup.pair_stats import (
-    AGREEING,
     AGREEING_DOCUMENTS,
-    CONTRADICTING,
     DOCUMENTS,
     LISTED_PAIR,
-    PAIRS,
+    RELATIONS,
     THRESHOLDS,
     pair_stats,
 )
 from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.semantic.compared_texts import Relation
 from zyda_flows.tasks.storage.counts import Counts
 
 REMOVED_SHOWN = 5
@@ -33,14 +32,11 @@ EVIDENCE = ["cosine", "novel"]
 class BinOfPairs:
     """The pairs with a cosine of `lowest` or more, and less than the next bin; lowest: None for the first bin.
 
-    agreeing: pairs of which a document has no fact that the other lacks. contradicting: pairs of which each
-    document has such facts.
+    pairs: by their Relation.
     """
 
     lowest: float | None
-    pairs: int
-    agreeing: int
-    contradicting: int
+    pairs: dict[Relation, int]
 
 
 @dataclass(frozen=True)
@@ -107,9 +103,13 @@ def by_bin(table: pa.Table, kind: int, column: str = "count") -> NDArray[np.int6
 
 def bins_in(table: pa.Table) -> list[BinOfPairs]:
     """Return the bins that have pairs."""
-    columns = zip(*(by_bin(table, kind).tolist() for kind in (PAIRS, AGREEING, CONTRADICTING)), strict=True)
+    columns = zip(*(by_bin(table, kind).tolist() for kind in range(len(RELATIONS))), strict=True)
     lowest = [None, *(round(float(threshold), 2) for threshold in THRESHOLDS)]
-    return [BinOfPairs(low, *counts) for low, counts in zip(lowest, columns, strict=True) if counts[0]]
+    return [
+        BinOfPairs(low, dict(zip(RELATIONS, counts, strict=True)))
+        for low, counts in zip(lowest, columns, strict=True)
+        if any(counts)
+    ]
 
 
 def removable_in(table: pa.Table) -> list[RemovableAt]:

@@ -20,7 +20,7 @@ from zyda_flows.tasks.dedup.part_tables import run_starts
 from zyda_flows.tasks.ids import Ids, sources_of
 from zyda_flows.tasks.lookup.cluster_counting import ClusterFile
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.semantic.compared_texts import UNKNOWN_LANGUAGE
+from zyda_flows.tasks.semantic.compared_texts import Relation
 from zyda_flows.tasks.semantic.propose import semantic_of
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
@@ -32,12 +32,12 @@ from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table, write_table
 
-VERSION = 1
+VERSION = 2
 STATS = "pair_stats"
 LISTED = 10  # contradictions
 # Lower ends of the bins of cosines. Bin 0 has the cosines below the first, bin i those from THRESHOLDS[i - 1].
 THRESHOLDS = (np.arange(80, 100) / 100).astype(np.float32)
-READ = ["doc_id", "other_id", "cosine", "contradicts", "agrees", "lacks"]
+READ = ["doc_id", "other_id", "cosine", "relation", "agrees"]
 
 # kind: of the row. bin: of the cosine. count: of pairs or documents; tokens: of documents. The other columns are
 # those of the round's pairs, for a listed contradiction.
@@ -52,7 +52,8 @@ PAIR_STATISTICS = pa.schema(
         ("cosine", pa.float32()),
     ]
 )
-PAIRS, AGREEING, CONTRADICTING, DOCUMENTS, AGREEING_DOCUMENTS, LISTED_PAIR = range(6)
+RELATIONS = tuple(Relation)  # the kinds of counts of pairs
+DOCUMENTS, AGREEING_DOCUMENTS, LISTED_PAIR = range(len(RELATIONS), len(RELATIONS) + 3)
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,11 @@ class PairsOfFile(ArtifactJob):
         """Count the rows whose document is the first of its pair. bins: (n,)."""
         ids, others, cosines = (table.column(name).to_numpy() for name in READ[:3])
         is_first = ids < others
-        contradicts = is_first & table.column("contradicts").to_numpy()
-        # In a known language, a document of a pair without a contradiction has no fact that the other lacks.
-        is_unknown = pc.starts_with(table.column("lacks"), UNKNOWN_LANGUAGE).to_numpy()
-        for kind, is_counted in (
-            (PAIRS, is_first), (CONTRADICTING, contradicts), (AGREEING, is_first & ~contradicts & ~is_unknown),
-        ):  # fmt: skip
-            yield statistics(kind, bins[is_counted], 0)
-        is_listed = contradicts & (cosines >= np.float32(self.cosine))
+        relations = table.column("relation")
+        for kind, relation in enumerate(RELATIONS):
+            yield statistics(kind, bins[is_first & pc.equal(relations, relation).to_numpy()], 0)
+        is_listed = is_first & pc.equal(relations, Relation.CONTRADICTION).to_numpy()
+        is_listed &= cosines >= np.float32(self.cosine)
         shown = (column[is_listed] for column in (ids, others, cosines))
         yield statistics(LISTED_PAIR, bins[is_listed], 0, *shown)
 

@@ -1,6 +1,7 @@
 """Compare the facts of the two texts of a pair, in both directions: which of them may be removed for the other."""
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,15 @@ UNKNOWN_LANGUAGE = "language: the words of facts are not known"
 SIDES_OF_TEXTS = pa.schema(
     [("agrees", pa.bool_()), ("lacks", pa.string()), ("novel", pa.float32())]
 )  # of a side
+
+
+class Relation(StrEnum):
+    """How the facts of two texts are related. The first that applies."""
+
+    CONTRADICTION = "contradiction"  # each text has facts that the other lacks
+    SAME = "same facts"  # a text may be removed for the other
+    LANGUAGE = "unknown language"  # the words of facts are not known
+    EDITED = "edited version"
 
 
 class Side(NamedTuple):
@@ -88,6 +98,15 @@ def side_of(own: TextToCompare, other: TextToCompare) -> Side:
     )
 
 
+def relation_of(a: Side, b: Side) -> Relation:
+    """Return the relation of two sides of a pair."""
+    if a.has_own_facts and b.has_own_facts:
+        return Relation.CONTRADICTION
+    if a.agrees or b.agrees:
+        return Relation.SAME
+    return Relation.LANGUAGE if a.lacks.startswith(UNKNOWN_LANGUAGE) else Relation.EDITED
+
+
 def as_text(lacks: Mapping[str, tuple[str, ...]]) -> str:
     """Return facts as a text: `number: 5 km, 7; negation: not`."""
     kinds = list[str]()
@@ -99,8 +118,8 @@ def as_text(lacks: Mapping[str, tuple[str, ...]]) -> str:
 
 
 def columns_of_sides(sides: list[tuple[Side, Side]]) -> dict[str, pa.Array]:
-    """Return the columns of pairs: `contradicts`, then `agrees_a`, `lacks_a`, `novel_a`, `agrees_b` and so on."""
-    columns: dict[str, Any] = {"contradicts": [a.has_own_facts and b.has_own_facts for a, b in sides]}
+    """Return the columns of pairs: `relation`, then `agrees_a`, `lacks_a`, `novel_a`, `agrees_b` and so on."""
+    columns: dict[str, Any] = {"relation": [relation_of(a, b) for a, b in sides]}
     for ending, number in (("a", 0), ("b", 1)):
         for field in SIDES_OF_TEXTS:
             values = [getattr(pair[number], field.name) for pair in sides]

@@ -53,7 +53,7 @@ PAIRS = pa.schema(
         ("other_id", pa.uint64()),
         ("cosine", pa.float32()),  # by the strong model
         ("proposed_cosine", pa.float32()),  # by the cheap model
-        ("contradicts", pa.bool_()),  # whether each document has facts that the other lacks
+        ("relation", pa.string()),  # a Relation
         ("agrees", pa.bool_()),  # whether the other document has all facts of the document
         ("lacks", pa.string()),  # the facts that the other document lacks
         ("novel", pa.float32()),  # the share of the document's 3-grams of words that the other document lacks
@@ -61,7 +61,7 @@ PAIRS = pa.schema(
 )
 COMPARED = pa.schema(
     [PART, ("a", pa.uint64()), ("b", pa.uint64()),
-     *(PAIRS.field(name) for name in ("cosine", "proposed_cosine", "contradicts")),
+     *(PAIRS.field(name) for name in ("cosine", "proposed_cosine", "relation")),
      *(PAIRS.field(name).with_name(f"{name}{side}") for side in SIDES for name in SIDES_OF_TEXTS.names)]
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.dedup.part_tables import distinct_pairs
 from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.semantic.compared_texts import Relation
 from zyda_flows.tasks.semantic.costs import groups_cost
 from zyda_flows.tasks.semantic.propose import is_semantic, semantic_of
 from zyda_flows.tasks.signatures.edges import EDGES
@@ -21,7 +22,7 @@ from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from zyda_flows.tasks.storage.tables import read_table, write_table
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class ContradictionsOfGroup(ArtifactJob):
     def make(self) -> Artifact:
         table = similar(read_table(self.folder, self.pairs), self.cosine)
         is_first = pc.less(table.column("doc_id"), table.column("other_id"))
-        table = table.filter(pc.and_(is_first, table.column("contradicts")))
+        table = table.filter(pc.and_(is_first, pc.equal(table.column("relation"), Relation.CONTRADICTION)))
         return write_table(self.folder, self.path, self.name, table)
 
 

@@ -21,7 +21,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, write_artifact
 
-VERSION = 3
+VERSION = 4
 STAGE = "confirm"
 
 
