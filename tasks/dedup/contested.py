@@ -30,7 +30,16 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
-from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_artifact
+from zyda_flows.tasks.storage.tables import (
+    WHOLE,
+    Section,
+    footer_of,
+    groups_of_section,
+    parquet_writer,
+    rows_between,
+    tables_of,
+    write_artifact,
+)
 
 VERSION = 1
 FILE_BYTES = 128 << 20  # of text in a file, about
@@ -220,9 +229,9 @@ def neighbours(shards: Sequence[Artifact], share: float) -> list[tuple[Artifact,
     return [tuple(group) for group in groups]
 
 
-def first_and_last(folder: Folder, shard: Artifact) -> tuple[int, int]:
-    """Return the smallest and the largest doc_id of a shard, from its footer."""
+def first_and_last(folder: Folder, shard: Artifact, section: Section = WHOLE) -> tuple[int, int]:
+    """Return the smallest and the largest doc_id of a shard, or of a section of it, from its footer."""
     footer = footer_of(folder, shard)
     place = footer.schema.names.index("doc_id")
-    groups = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]
+    groups = [footer.row_group(i).column(place).statistics for i in groups_of_section(footer, section)]
     return groups[0].min, groups[-1].max

@@ -21,7 +21,7 @@ from zyda_flows.tasks.ids import Ids, sources_of
 from zyda_flows.tasks.lookup.cluster_counting import ClusterFile
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.semantic.compared_texts import Relation
-from zyda_flows.tasks.semantic.propose import semantic_of
+from zyda_flows.tasks.semantic.models import semantic_of
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey

@@ -1,6 +1,6 @@
 """Find and check the inputs of a mixture: the published files of its corpora, and its tokenizer."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -16,7 +16,7 @@ from zyda_flows.tasks.quality.keep import fault
 from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import Section, footer_of
+from zyda_flows.tasks.storage.tables import Section, footer_of, sections_of
 from zyda_flows.tasks.tokens.stored import load_tokenizer, store_tokenizer
 
 WIDE_VOCABULARY = (
@@ -172,19 +172,13 @@ def checked_inputs(mixture: Mixture) -> Inputs:
         for number, corpus in enumerate(corpora)
         for source in corpus.manifest.ledger.sources
         for artifact in corpus.artifacts(f"{source}/")
-        for section in sections_of(artifact)
+        for section in sections_of(artifact, SECTION_BYTES)
     ]
     inputs = Inputs(mixture, tuple(corpora), tuple(files), encoding)
     faults = part_faults(inputs)
     if faults:
         raise BadRecipe(*faults)
     return inputs
-
-
-def sections_of(artifact: Artifact) -> Iterator[Section]:
-    """Yield the sections of a published file."""
-    sections = max(1, -(-artifact.counts.bytes // SECTION_BYTES))
-    return ((number, sections) for number in range(sections))
 
 
 def encoding_of(mixture: Mixture) -> Encoding:

@@ -20,7 +20,7 @@ from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.rounds import rounds_of
 from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.semantic.confirm import check_models
+from zyda_flows.tasks.semantic.models import check_models
 from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
 from zyda_flows.tasks.sources.reading import InspectedFile

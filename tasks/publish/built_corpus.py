@@ -34,7 +34,7 @@ from zyda_flows.tasks.quality.vectors import VectorFacts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round, rounds_of
 from zyda_flows.tasks.semantic.confirm import lowest_cosine
-from zyda_flows.tasks.semantic.propose import semantic_of
+from zyda_flows.tasks.semantic.models import semantic_of
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest
 from zyda_flows.tasks.storage.tables import read_table
 

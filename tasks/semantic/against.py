@@ -22,11 +22,13 @@ from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.reference.corpora import content_of, texts_of
 from zyda_flows.tasks.ids import SOURCE_SHIFT, sources_of
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.semantic.confirm import PAIRS, compare, confirming_model, lowest_cosine
+from zyda_flows.tasks.semantic.confirm import PAIRS, compare
+from zyda_flows.tasks.semantic.confirm import key as confirm_key
 from zyda_flows.tasks.semantic.costs import confirm_cost, groups_cost, propose_cost
-from zyda_flows.tasks.semantic.groups import groups_of, numbers_here
-from zyda_flows.tasks.semantic.propose import device_of, is_semantic, search, semantic_of
+from zyda_flows.tasks.semantic.groups import compared_shards, numbers_here
+from zyda_flows.tasks.semantic.models import is_semantic, semantic_of
 from zyda_flows.tasks.semantic.propose import key as propose_key
+from zyda_flows.tasks.semantic.propose import search
 from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
@@ -74,24 +76,12 @@ def propose_against(
     references: Sequence[PublishedCorpus],
 ) -> Manifest:
     """Find the pairs of similar vectors of this corpus and of other corpora."""
-    return search(dedup_round, groups_of(dedup_round, trails, sources, references), PROPOSE)
-
-
-def compare_key(
-    dedup_round: Round,
-    trails: list[Trail],
-    proposed: Receipt,
-    sources: Sequence[NumberedSource],
-    references: Sequence[PublishedCorpus],
-) -> str:
-    model = confirming_model(dedup_round)
-    params = [model.digest, model.precision(device_of(dedup_round)), lowest_cosine(dedup_round)]
-    return stage_key(CONFIRM, VERSION, params, proposed.identity)
+    return search(dedup_round, compared_shards(dedup_round, trails, sources, references), PROPOSE)
 
 
 @stage(
     CONFIRM,
-    compare_key,
+    confirm_key,
     scope="corpus",
     inputs=("trails", PROPOSE, "sources", "references"),
     enabled=is_against_others,
@@ -105,7 +95,7 @@ def confirm_against(
     references: Sequence[PublishedCorpus],
 ) -> Manifest:
     """Compare the pairs of this corpus and of other corpora."""
-    return compare(dedup_round, groups_of(dedup_round, trails, sources, references), proposed, CONFIRM)
+    return compare(dedup_round, compared_shards(dedup_round, trails, sources, references), proposed, CONFIRM)
 
 
 @dataclass(frozen=True)

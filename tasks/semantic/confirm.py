@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.paired import ConfirmedCounts, ProposedCounts
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import RowsByPart, exchange_parts, gather_files, with_common_shift
+from zyda_flows.tasks.dedup.exchange import RowsByPart
 from zyda_flows.tasks.dedup.part_tables import PART, place_among
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import Ids
-from zyda_flows.tasks.quality.similarity_models import SimilarityModel, similarity_model
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.semantic.compared_texts import SIDES_OF_TEXTS, ComparedTexts, columns_of_sides
 from zyda_flows.tasks.semantic.costs import CONFIRMED, confirm_cost
@@ -29,11 +28,18 @@ from zyda_flows.tasks.semantic.exchange import (
     PairsOfGroup,
     SentDocuments,
     cosines,
+    exchanged_pairs,
     files_by_group,
     places_of_first,
 )
-from zyda_flows.tasks.semantic.groups import ShardGroups, TextShard, group_of, groups_of
-from zyda_flows.tasks.semantic.propose import device_of, is_semantic, proposing_model, semantic_of
+from zyda_flows.tasks.semantic.groups import ComparedShards, ShardGroups, TextShard, compared_shards, group_of
+from zyda_flows.tasks.semantic.models import (
+    confirming_model,
+    device_of,
+    is_semantic,
+    proposing_model,
+    semantic_of,
+)
 from zyda_flows.tasks.semantic.strong_vectors import STAGE, VERSION, StrongVectors, StrongVectorsOfShard
 from zyda_flows.tasks.semantic.vectors import as_vectors, read_vectors
 from zyda_flows.tasks.sources.input_files import NumberedSource
@@ -43,7 +49,7 @@ from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
 from zyda_flows.tasks.storage.parts import TextFile, read_part
-from zyda_flows.tasks.storage.tables import read_table
+from zyda_flows.tasks.storage.tables import read_table, rows_between
 
 REPORTED = 0.8  # the lowest cosine of a pair that is compared and published
 BATCH = 1 << 14  # pairs that are compared together
@@ -70,17 +76,18 @@ COMPARED = pa.schema(
 class SentTexts(SentDocuments):
     """The first documents of the proposed pairs of a group, with their vectors and texts, by the other's group.
 
-    proposed: the pairs of the group. vectors: of its shards. shards: of ingest.
+    proposed: the pairs of its shards, and of others. vectors: of its shards. shards: of ingest.
     """
 
     stage, version = STAGE, VERSION
 
-    proposed: Artifact
+    proposed: tuple[Artifact, ...]
     vectors: tuple[Artifact, ...]
     shards: tuple[TextShard, ...]
 
     def pairs(self) -> pa.Table:
-        pairs = read_table(self.folder, self.proposed)
+        first, last = self.shards[0].first_and_last()[0], self.shards[-1].first_and_last()[1]
+        pairs = rows_between(self.folder, self.proposed, first, last)
         pairs = pairs.filter(pc.less(pairs.column("doc_id"), pairs.column("other_id")))
         return pairs.rename_columns(["a", "b", "proposed_cosine"])
 
@@ -181,24 +188,12 @@ class ConfirmedOfGroup(PairsOfGroup):
     stage, version = STAGE, VERSION
 
 
-def confirming_model(dedup_round: Round) -> SimilarityModel:
-    """Return the model that confirms pairs. Raises BadInput for a model that cannot be used."""
-    settings = semantic_of(dedup_round).semantic
-    return similarity_model("semantic.model", settings.model, settings.revision)
-
-
-def check_models(dedup_round: Round) -> None:
-    """Check the models of a round. Raises BadInput for a model that cannot be used."""
-    proposing_model(dedup_round)
-    confirming_model(dedup_round)
-
-
 def lowest_cosine(dedup_round: Round) -> float:
     """Return the lowest cosine of a pair that is published."""
     return min(REPORTED, semantic_of(dedup_round).semantic.cosine)
 
 
-def key(dedup_round: Round, trails: list[Trail], proposed: Receipt, sources: Sequence[NumberedSource]) -> str:
+def key(dedup_round: Round, _: list[Trail], proposed: Receipt, *__: Any) -> str:
     model = confirming_model(dedup_round)
     params = [model.digest, model.precision(device_of(dedup_round)), lowest_cosine(dedup_round)]
     return stage_key(STAGE, VERSION, params, proposed.identity)
@@ -217,26 +212,27 @@ def confirm(
     dedup_round: Round, trails: list[Trail], proposed: Receipt, sources: Sequence[NumberedSource]
 ) -> Manifest:
     """Compare the proposed pairs."""
-    return compare(dedup_round, groups_of(dedup_round, trails, sources), proposed, STAGE)
+    return compare(dedup_round, compared_shards(dedup_round, trails, sources), proposed, STAGE)
 
 
-def compare(dedup_round: Round, groups: ShardGroups, proposed: Receipt, stage_name: str) -> Manifest:
-    """Compare the proposed pairs of groups. Raises NotConserved if a pair lacks a row."""
+def compare(dedup_round: Round, shards: ComparedShards, proposed: Receipt, stage_name: str) -> Manifest:
+    """Compare the proposed pairs of shards. Raises NotConserved if a pair lacks a row."""
     folder, name, model = dedup_round.folder, dedup_round.name_of(stage_name), confirming_model(dedup_round)
     manifest = load_manifest(folder, proposed)
-    files, found = manifest.artifacts, manifest.facts_as(ProposedCounts)
+    found = manifest.facts_as(ProposedCounts)
     fanning = partial(fan_out, Job.__call__, source=None)
-    if not files:
+    if not manifest.artifacts:
         return Manifest(stage=stage_name, facts=ConfirmedCounts(proposed=found).written())
+    proposing = shards.by_vectors(proposing_model(dedup_round).dims)
+    files = [pairs for group, pairs in zip(proposing.members, manifest.artifacts, strict=True) for _ in group]
     strong_jobs = [
         StrongVectorsOfShard(folder, shard.source, shard.texts, pairs, model, device_of(dedup_round))
-        for group, pairs in zip(groups.members, files, strict=True)
-        for shard in group
+        for shard, pairs in zip(shards.shards, files, strict=True)
     ]
     strong: list[StrongVectors] = fanning(strong_jobs, stage=name, engine=dedup_round.recipe.engine)
+    groups = shards.in_groups([made.bytes + made.artifact.rows * 4 * model.dims for made in strong])
     run_pairs = partial(fanning, stage=dedup_round.name_of(CONFIRMED))
-    vectors = files_by_group([made.artifact for made in strong], groups.members)
-    confirmed, exchanged = confirmed_pairs(dedup_round, groups, files, vectors, run_pairs)
+    confirmed, exchanged = confirmed_pairs(dedup_round, groups, files, strong, run_pairs)
     rows = sum(file.rows for file in confirmed)
     if rows % 2:
         raise NotConserved(f"{name}: {rows:,} rows of pairs, expected two for each pair")
@@ -256,42 +252,24 @@ def confirmed_pairs(
     dedup_round: Round,
     groups: ShardGroups,
     proposed: Sequence[Artifact],
-    vectors: Sequence[tuple[Artifact, ...]],
+    strong: Sequence[StrongVectors],
     run_jobs: Any,
 ) -> tuple[list[Artifact], list[Artifact]]:
-    """Compare the pairs; return the files of pairs of each group, and the files that were exchanged."""
-    common: dict[str, Any] = {
-        "folder": dedup_round.folder,
-        "source": None,
-        "naming": Naming(dedup_round.number, 0),
-    }
-    shards = [tuple(shard.texts for shard in group) for group in groups.members]
-    numbers, parts = range(len(groups)), len(groups)
+    """Compare the pairs; return the files of pairs of each group, and the files that were exchanged.
+
+    proposed, strong: the proposed pairs of the group of each shard, and the vectors of each shard.
+    """
+    folder, naming = dedup_round.folder, Naming(dedup_round.number, 0)
+    pairs = files_by_group(proposed, groups.members)
+    vectors = files_by_group([made.artifact for made in strong], groups.members)
+    common: list[dict[str, Any]] = [
+        {"folder": folder, "source": None, "naming": naming, "part": i, "vectors": vectors[i],
+         "shards": tuple(shard.texts for shard in group), "starts": groups.starts}
+        for i, group in enumerate(groups.members)
+    ]  # fmt: skip
     sending = [
-        SentTexts(
-            **common, part=i, proposed=proposed[i], vectors=vectors[i], shards=shards[i], starts=groups.starts
-        )
-        for i in numbers
+        SentTexts(**group, proposed=tuple(dict.fromkeys(files)))
+        for group, files in zip(common, pairs, strict=True)
     ]
-    sent = exchange_parts(sending, parts, run_jobs)
-    comparing = [
-        ConfirmedPairs(
-            **common,
-            part=i,
-            shared_files=sent.files(i),
-            vectors=vectors[i],
-            shards=shards[i],
-            starts=groups.starts,
-            cosine=lowest_cosine(dedup_round),
-        )
-        for i in numbers
-    ]
-    compared = run_jobs(with_common_shift(comparing, parts))
-    returned = gather_files(comparing[0], compared, parts, run_jobs)
-    pairs = run_jobs(
-        [
-            ConfirmedOfGroup(**common, part=i, artifacts=(compared[i],), shared_files=returned.files(i))
-            for i in numbers
-        ]
-    )
-    return pairs, [*sent.artifacts, *compared]
+    comparing = [ConfirmedPairs(**group, cosine=lowest_cosine(dedup_round)) for group in common]
+    return exchanged_pairs(sending, comparing, ConfirmedOfGroup, run_jobs)

@@ -1,15 +1,24 @@
 """The costs of the stages of semantic rounds, at the rates of docs/speed.md."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from zyda_flows.tasks.recipe.rounds import Round, Subject
 from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.semantic.bands import bands_for, bits_for
-from zyda_flows.tasks.semantic.groups import GROUP_BYTES, GROUP_DOCUMENTS
+from zyda_flows.tasks.semantic.groups import GROUP_BYTES, PAIR_BYTES
+from zyda_flows.tasks.semantic.models import proposing_model
 from zyda_flows.tasks.signatures.bands import RANGE_ROWS, key_ranges
 from zyda_flows.tasks.spent import Spent
-from zyda_flows.tasks.stage.cost import MEMORY_OF_WORKER, StageCost, Workload, documents_of, shards_of
+from zyda_flows.tasks.stage.cost import (
+    MEMORY_OF_WORKER,
+    USUALLY,
+    SourceSize,
+    StageCost,
+    Workload,
+    documents_of,
+    shards_of,
+)
 
 SIGNS, PROPOSED, CONFIRMED = "signs", "proposed pairs", "confirmed pairs"  # names of fan-outs
 # Seconds of a core to compute, write, read and sort a key of a band, and to compare two keys of a bucket.
@@ -38,34 +47,41 @@ def propose_cost(workload: Workload, subject: Subject, name: str) -> Iterable[St
         files=2 * (shards + ranges),
     )
     yield StageCost(subject.name_of(SIGNS), spent, spent.cpu)
-    yield exchange_cost(workload, subject.name_of(PROPOSED))
+    groups = groups_of(
+        workload, lambda source: source.documents * (proposing_model(subject).dims + PAIR_BYTES)
+    )
+    yield exchange_cost(workload, subject.name_of(PROPOSED), groups)
 
 
 def confirm_cost(workload: Workload, subject: Subject, name: str) -> Iterable[StageCost]:
     """Return the cost of the strong vectors, and of the exchange of the documents of pairs."""
     yield StageCost(name, workload.by_shard(name))
-    yield exchange_cost(workload, subject.name_of(CONFIRMED))
+    yield exchange_cost(workload, subject.name_of(CONFIRMED), groups_by_text(workload))
 
 
-def exchange_cost(workload: Workload, name: str) -> StageCost:
+def exchange_cost(workload: Workload, name: str, groups: int) -> StageCost:
     """Return the cost of sending documents between groups, with as many pairs of a document as in the trial."""
-    groups = groups_of(workload)
     spent = replace(workload.by_shard(name), calls=STEPS_OF_EXCHANGE * groups)
     return StageCost(name, spent, spent.cpu)
 
 
-def groups_cost(workload: Workload, subject: Subject, name: str) -> Iterable[StageCost]:
-    """Return the cost of a stage with a task for each group."""
-    yield StageCost(name, replace(workload.by_shard(name), calls=groups_of(workload)))
+def groups_cost(workload: Workload, _: Subject, name: str) -> Iterable[StageCost]:
+    """Return the cost of a stage with a task for each group of confirmed pairs."""
+    yield StageCost(name, replace(workload.by_shard(name), calls=groups_by_text(workload)))
 
 
-def groups_of(workload: Workload) -> int:
-    """Return the number of groups of shards, if the shards of a source have equal sizes."""
-    groups, documents, size = 0, 0.0, 0.0
+def groups_by_text(workload: Workload) -> int:
+    """Return the number of groups of confirmed pairs, if USUALLY of the text is in a proposed pair."""
+    return groups_of(workload, lambda source: source.text * USUALLY)
+
+
+def groups_of(workload: Workload, size_of: Callable[[SourceSize], float]) -> int:
+    """Return the number of groups of shards, if the shards of a source have equal sizes. size_of: all of them."""
+    groups, size = 0, 0.0
     for source in workload.sources.values():
-        shards = max(1, len(source.shards))
+        own = size_of(source) / max(1, len(source.shards))
         for _ in source.shards:
-            documents, size = documents + source.documents / shards, size + source.text / shards
-            if not groups or documents > GROUP_DOCUMENTS or size > GROUP_BYTES:
-                groups, documents, size = groups + 1, source.documents / shards, source.text / shards
+            size += own
+            if not groups or size > GROUP_BYTES:
+                groups, size = groups + 1, own
     return groups

@@ -8,14 +8,21 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.dedup.exchange import PartJob, RowsByPart
+from zyda_flows.tasks.dedup.exchange import (
+    PartJob,
+    RowsByPart,
+    RunOnWorkers,
+    exchange_parts,
+    gather_files,
+    with_common_shift,
+)
 from zyda_flows.tasks.dedup.part_tables import PART, distinct_pairs, run_starts
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.semantic.candidates import CANDIDATES
@@ -119,6 +126,30 @@ def cosines(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.float64]:
         np.einsum("ij,ij->i", *both).astype(np.float64) for both in ((a, b), (a, a), (b, b))
     )
     return np.asarray(products / np.sqrt(np.maximum(squares * others, 1)))
+
+
+def exchanged_pairs(
+    sending: Sequence[SentDocuments],
+    comparing: Sequence[RowsByPart],
+    returning: type[PairsOfGroup],
+    run_jobs: RunOnWorkers,
+) -> tuple[list[Artifact], list[Artifact]]:
+    """Run the three steps; return the files of pairs of each group, and the files that were exchanged.
+
+    sending, comparing: a job of each group; the latter without the files that were sent to it.
+    """
+    parts = len(sending)
+    sent = exchange_parts(sending, parts, run_jobs)
+    jobs = [replace(job, shared_files=sent.files(job.part)) for job in comparing]
+    compared = run_jobs(with_common_shift(jobs, parts))
+    returned = gather_files(jobs[0], compared, parts, run_jobs)
+    pairs = run_jobs(
+        [
+            returning(job.folder, None, job.naming, job.part, (artifact,), returned.files(job.part))
+            for job, artifact in zip(jobs, compared, strict=True)
+        ]
+    )
+    return pairs, list(dict.fromkeys([*sent.artifacts, *compared, *returned.artifacts]))
 
 
 def files_by_group(files: Sequence[Artifact], members: Sequence[Sequence[Any]]) -> list[tuple[Artifact, ...]]:

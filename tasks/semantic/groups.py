@@ -1,4 +1,4 @@
-"""Groups of neighbouring shards: a task holds the vectors of a group's documents in memory."""
+"""Groups of neighbouring shards: a task holds the vectors, or the texts, of a group's documents in memory."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -21,14 +21,23 @@ from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdicts import ShardHistory, Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import tables_of
+from zyda_flows.tasks.storage.tables import (
+    WHOLE,
+    Section,
+    footer_of,
+    groups_of_section,
+    sections_of,
+    tables_of,
+)
 
-GROUP_DOCUMENTS, GROUP_BYTES = 1 << 18, 256 << 20  # ingested documents, and their text
+GROUP_BYTES = 256 << 20  # of a group's vectors and pairs, or of its texts in pairs and their vectors
+PAIR_BYTES = 256  # of the pairs of a document: 16 of 16 bytes
+SECTION_BYTES = 256 << 20  # of text in a section of a published file
 
 
 @dataclass(frozen=True)
 class TextShard:
-    """A file of documents: of this corpus, or of another corpus with other numbers of its sources.
+    """A file of documents of this corpus, or a section of one of another corpus, whose sources have other numbers.
 
     folder: where the file is. name: with numbers that ascend with the documents. other: the other corpus.
     renumbered: the numbers of its sources there and here.
@@ -39,18 +48,19 @@ class TextShard:
     name: str
     other: Annotated[PublishedCorpus | None, NotInKey("only the file is read")] = None
     renumbered: tuple[tuple[int, int], ...] = ()
+    section: Section = WHOLE
 
     def tables(self, columns: list[str]) -> Iterator[pa.Table]:
         """Yield `doc_id` and other columns of the documents, with their ids here, some MiB at a time."""
         with self.other.reading() if self.other else nullcontext():
-            for table in tables_of(self.folder, self.artifact, ["doc_id", *columns]):
+            for table in tables_of(self.folder, self.artifact, ["doc_id", *columns], self.section):
                 ids = self.ids_here(table.column("doc_id").to_numpy())
                 yield table.set_column(0, "doc_id", pa.array(ids)) if self.other else table
 
     def first_and_last(self) -> tuple[int, int]:
         """Return the smallest and the largest id."""
         with self.other.reading() if self.other else nullcontext():
-            ends = np.array(first_and_last(self.folder, self.artifact), np.uint64)
+            ends = np.array(first_and_last(self.folder, self.artifact, self.section), np.uint64)
         first, last = self.ids_here(ends).tolist()
         return first, last
 
@@ -66,32 +76,52 @@ class TextShard:
 
 @dataclass(frozen=True)
 class ShardOfSource:
-    """A shard with documents. source: of this corpus, None for another corpus."""
+    """A shard with documents. source: of this corpus, None for another corpus. rows: documents."""
 
     source: str | None
     history: ShardHistory
     texts: TextShard
+    rows: int
+
+
+@dataclass(frozen=True)
+class ComparedShards:
+    """The shards whose documents are compared, by their documents: of this corpus, then of other corpora.
+
+    own: the number of shards of this corpus. first_reference: the smallest id that a document of another corpus may
+    have, None without other corpora.
+    """
+
+    shards: tuple[ShardOfSource, ...]
+    own: int
+    first_reference: int | None = None
+
+    def in_groups(self, sizes: Sequence[int]) -> "ShardGroups":
+        """Group neighbouring shards of the same side up to GROUP_BYTES, at least one. sizes: of each shard."""
+        members, size = list[list[ShardOfSource]](), 0
+        for number, (shard, own_size) in enumerate(zip(self.shards, sizes, strict=True)):
+            size += own_size
+            if not members or size > GROUP_BYTES or number == self.own:
+                members.append([])
+                size = own_size
+            members[-1].append(shard)
+        firsts = [group[0].texts.first_and_last()[0] for group in members]
+        return ShardGroups(tuple(map(tuple, members)), np.array(firsts, np.uint64))
+
+    def by_vectors(self, dims: int) -> "ShardGroups":
+        """Group the shards by their vectors of `dims` bytes, and their pairs."""
+        return self.in_groups([shard.rows * (dims + PAIR_BYTES) for shard in self.shards])
 
 
 @dataclass(frozen=True)
 class ShardGroups:
-    """Groups of neighbouring shards. starts: (g,), the first document of each group, ascending.
-
-    own: the number of groups of this corpus; the groups of other corpora follow. first_reference: the smallest id
-    that a document of another corpus may have, None without other corpora.
-    """
+    """Groups of neighbouring shards. starts: (g,), the first document of each group, ascending."""
 
     members: tuple[tuple[ShardOfSource, ...], ...]
     starts: Ids
-    own: int
-    first_reference: int | None = None
 
     def __len__(self) -> int:
         return len(self.members)
-
-    @property
-    def shards(self) -> list[ShardOfSource]:
-        return [shard for group in self.members for shard in group]
 
 
 def group_of(starts: Ids, doc_ids: Ids) -> NDArray[np.uint32]:
@@ -99,48 +129,55 @@ def group_of(starts: Ids, doc_ids: Ids) -> NDArray[np.uint32]:
     return (np.searchsorted(starts, doc_ids, side="right") - 1).astype(np.uint32)
 
 
-def groups_of(
+def compared_shards(
     dedup_round: Round,
     trails: Sequence[Trail],
     sources: Sequence[NumberedSource],
     references: Sequence[PublishedCorpus] = (),
-) -> ShardGroups:
-    """Divide the shards of the sources that take part, in the order of their documents, and of other corpora."""
+) -> ComparedShards:
+    """Return the shards of the sources that take part, in the order of their documents, and of other corpora."""
     numbers: Mapping[str, int] = {source.source: source.number for source in sources}
     taking_part = [trail for trail in trails if not dedup_round.recipe.source(trail.source).exempt]
     in_order = sorted(taking_part, key=lambda trail: numbers[trail.source])
-    own = in_groups([shard for trail in in_order for shard in shards_of(dedup_round.folder, trail)])
+    own = [shard for trail in in_order for shard in shards_of(dedup_round.folder, trail)]
     renumbered = numbers_here(references, max(numbers.values(), default=-1))
-    others = in_groups(
-        [
-            shard
-            for number, other in reversed([*enumerate(references)])
-            for shard in shards_of_corpus(other, renumbered[number])
-        ]
-    )
-    firsts = [group[0].texts.first_and_last()[0] for group in (*own, *others)]
+    others = [
+        shard
+        for number, other in reversed([*enumerate(references)])
+        for shard in shards_of_corpus(other, renumbered[number])
+    ]
     lowest = min((here for pairs in renumbered for _, here in pairs), default=None)
     first_reference = None if lowest is None else lowest << SOURCE_SHIFT
-    return ShardGroups((*own, *others), np.array(firsts, np.uint64), len(own), first_reference)
+    return ComparedShards((*own, *others), len(own), first_reference)
 
 
 def shards_of(folder: Folder, trail: Trail) -> Iterator[ShardOfSource]:
-    """Yield the shards of a source, by their documents."""
+    """Yield the shards of a source with documents, by their documents."""
     for history in sorted(load_histories(folder, trail), key=lambda history: numbers_in_name(history.shard)):
-        yield ShardOfSource(trail.source, history, TextShard(folder, history.shard, history.shard.name))
+        if history.shard.rows:
+            texts = TextShard(folder, history.shard, history.shard.name)
+            yield ShardOfSource(trail.source, history, texts, history.shard.rows)
 
 
 def shards_of_corpus(other: PublishedCorpus, renumbered: tuple[tuple[int, int], ...]) -> list[ShardOfSource]:
-    """Return the files of the documents of another corpus, by their ids here."""
-    files = [TextShard(other.folder, file, "", other, renumbered) for file in texts_of(other) if file.rows]
-    files.sort(key=TextShard.first_and_last)
+    """Return the sections of the files of another corpus, by their ids here."""
+    found = list[tuple[TextShard, int]]()
+    for file in texts_of(other):
+        with other.reading():
+            footer = footer_of(other.folder, file)
+        for section in sections_of(file, SECTION_BYTES):
+            if groups := groups_of_section(footer, section):
+                shard = TextShard(other.folder, file, "", other, renumbered, section)
+                found.append((shard, sum(footer.row_group(number).num_rows for number in groups)))
+    found.sort(key=lambda each: each[0].first_and_last())
     return [
         ShardOfSource(
             None,
-            ShardHistory(file.artifact),
-            replace(file, name=f"{renumbered[0][1]:04d}-{number:08d}"),
+            ShardHistory(shard.artifact),
+            replace(shard, name=f"{renumbered[0][1]:04d}-{number:08d}"),
+            rows,
         )
-        for number, file in enumerate(files)
+        for number, (shard, rows) in enumerate(found)
     ]
 
 
@@ -159,18 +196,3 @@ def numbers_here(references: Sequence[PublishedCorpus], highest: int) -> list[tu
                 f"{other.url}: this corpus and those of `against` have more than {MAX_SOURCES} sources"
             )
     return renumbered
-
-
-def in_groups(shards: Sequence[ShardOfSource]) -> list[tuple[ShardOfSource, ...]]:
-    """Group neighbouring shards with documents up to GROUP_DOCUMENTS and GROUP_BYTES, at least one."""
-    members, documents, size = list[list[ShardOfSource]](), 0, 0
-    for shard in shards:
-        file = shard.texts.artifact
-        if not file.rows:
-            continue
-        documents, size = documents + file.rows, size + file.counts.bytes
-        if not members or documents > GROUP_DOCUMENTS or size > GROUP_BYTES:
-            members.append([])
-            documents, size = file.rows, file.counts.bytes
-        members[-1].append(shard)
-    return [tuple(group) for group in members]

@@ -14,7 +14,7 @@ from zyda_flows.tasks.dedup.part_tables import distinct_pairs
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.semantic.compared_texts import Relation
 from zyda_flows.tasks.semantic.costs import groups_cost
-from zyda_flows.tasks.semantic.propose import is_semantic, semantic_of
+from zyda_flows.tasks.semantic.models import is_semantic, semantic_of
 from zyda_flows.tasks.signatures.edges import EDGES
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob

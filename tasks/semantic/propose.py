@@ -14,19 +14,11 @@ import pyarrow as pa
 
 from zyda_flows.tasks.accounts.paired import ProposedCounts
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import (
-    RowsByPart,
-    exchange_parts,
-    gather_files,
-    list_files,
-    with_common_shift,
-)
+from zyda_flows.tasks.dedup.exchange import RowsByPart, gather_files, list_files, with_common_shift
 from zyda_flows.tasks.dedup.part_tables import PART, place_among
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import Ids
-from zyda_flows.tasks.quality.similarity_models import SimilarityModel, similarity_model
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.semantic.bands import bands_for, bits_for, found_share, most_different
 from zyda_flows.tasks.semantic.candidates import CandidateFile, CandidatesOfRange
 from zyda_flows.tasks.semantic.costs import PROPOSED, SIGNS, propose_cost
@@ -34,10 +26,12 @@ from zyda_flows.tasks.semantic.exchange import (
     PairsOfGroup,
     SentCandidates,
     cosines,
+    exchanged_pairs,
     files_by_group,
     places_of_first,
 )
-from zyda_flows.tasks.semantic.groups import ShardGroups, group_of, groups_of
+from zyda_flows.tasks.semantic.groups import ComparedShards, ShardGroups, compared_shards, group_of
+from zyda_flows.tasks.semantic.models import device_of, is_semantic, proposing_model, semantic_of
 from zyda_flows.tasks.semantic.vectors import (
     STAGE,
     VERSION,
@@ -55,7 +49,6 @@ from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
-from zyda_flows.tasks.workers.engine import Engine
 
 BATCH = 1 << 16  # pairs that are compared together
 
@@ -119,29 +112,6 @@ class ProposedOfGroup(PairsOfGroup):
     stage, version = STAGE, VERSION
 
 
-def semantic_of(dedup_round: Round) -> SemanticRound:
-    """Return the settings of a semantic round."""
-    assert isinstance(dedup_round.dedup, SemanticRound)
-    return dedup_round.dedup
-
-
-def is_semantic(dedup_round: Round, _: str) -> bool:
-    return isinstance(dedup_round.dedup, SemanticRound)
-
-
-def proposing_model(dedup_round: Round) -> SimilarityModel:
-    """Return the model that proposes pairs. Raises BadInput for a model that cannot be used."""
-    settings = semantic_of(dedup_round).semantic
-    named = settings.propose or settings.model
-    revision = settings.propose_revision if settings.propose else settings.revision
-    field = "propose" if settings.propose else "model"
-    return similarity_model(f"semantic.{field}", named, revision)
-
-
-def device_of(dedup_round: Round) -> str | None:
-    return "cpu" if dedup_round.recipe.engine is Engine.CPU else None
-
-
 def key(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> str:
     settings = semantic_of(dedup_round).semantic
     identities = [identity for trail in trails for identity in trail.identities]
@@ -154,13 +124,13 @@ def key(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSourc
 @stage(STAGE, key, scope="corpus", inputs=("trails", "sources"), enabled=is_semantic, cost=propose_cost)
 def propose(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
     """Find the pairs of similar vectors."""
-    return search(dedup_round, groups_of(dedup_round, trails, sources), STAGE)
+    return search(dedup_round, compared_shards(dedup_round, trails, sources), STAGE)
 
 
-def search(dedup_round: Round, groups: ShardGroups, stage_name: str) -> Manifest:
-    """Find the pairs of similar vectors of the documents of groups.
+def search(dedup_round: Round, shards: ComparedShards, stage_name: str) -> Manifest:
+    """Find the pairs of similar vectors of the documents of shards.
 
-    With groups of other corpora, only the pairs of a document of this corpus and one of another corpus. Raises
+    With shards of other corpora, only the pairs of a document of this corpus and one of another corpus. Raises
     NotConserved if a band key was not read exactly once.
     """
     folder, name, model = dedup_round.folder, dedup_round.name_of(stage_name), proposing_model(dedup_round)
@@ -169,18 +139,19 @@ def search(dedup_round: Round, groups: ShardGroups, stage_name: str) -> Manifest
     run_signs, run_pairs = (partial(fanning, stage=dedup_round.name_of(each)) for each in (SIGNS, PROPOSED))
     vector_jobs = [
         CheapVectorsOfShard(folder, shard.source, shard.texts, shard.history, model, device_of(dedup_round))
-        for shard in groups.shards
+        for shard in shards.shards
     ]
     vectors: list[Artifact] = fanning(vector_jobs, stage=name, engine=dedup_round.recipe.engine)
     if not vectors:
         return Manifest(stage=stage_name, facts=ProposedCounts().written())
+    groups = shards.by_vectors(model.dims)
     documents = sum(file.rows for file in vectors)
     bits, bands = bits_for(documents), bands_for(documents, cosine)
     key_jobs = [
         KeysOfVectors(folder, shard.source, file, bands)
-        for shard, file in zip(groups.shards, vectors, strict=True)
+        for shard, file in zip(shards.shards, vectors, strict=True)
     ]
-    keys, intermediate = merged_keys(groups, key_jobs, run_signs(key_jobs), bands)
+    keys, intermediate = merged_keys(key_jobs, run_signs(key_jobs), bands)
     naming = Naming(dedup_round.number, 0)
     candidate_jobs = [
         CandidatesOfRange(
@@ -194,7 +165,7 @@ def search(dedup_round: Round, groups: ShardGroups, stage_name: str) -> Manifest
             bits=bits,
             most_different=most_different(bits, cosine),
             starts=groups.starts,
-            first_reference=groups.first_reference,
+            first_reference=shards.first_reference,
         )
         for band in range(bands)
         for number, key_range in enumerate(key_ranges(documents))
@@ -222,11 +193,11 @@ def search(dedup_round: Round, groups: ShardGroups, stage_name: str) -> Manifest
 
 
 def merged_keys(
-    groups: ShardGroups, jobs: Sequence[KeysOfVectors], files: Sequence[Artifact], bands: int
+    jobs: Sequence[KeysOfVectors], files: Sequence[Artifact], bands: int
 ) -> tuple[list[Artifact], list[str]]:
     """Merge the band keys of large sources; return the files, and the paths of merged files."""
     merged, paths = list[Artifact](), list[str]()
-    for source in dict.fromkeys(shard.source for shard in groups.shards):
+    for source in dict.fromkeys(job.source for job in jobs):
         own = [file for job, file in zip(jobs, files, strict=True) if job.source == source]
         *lower_levels, top_level = merge_groups(jobs[0].folder, source, own, bands)
         merged += top_level
@@ -243,31 +214,12 @@ def proposed_pairs(
     run_jobs: Any,
 ) -> tuple[list[Artifact], list[Artifact]]:
     """Compare the candidates; return the files of pairs of each group, and the files that were exchanged."""
-    common: dict[str, Any] = {"folder": job.folder, "source": None, "naming": job.naming}
-    parts, numbers = len(groups), range(len(groups))
-    asked = gather_files(job, candidates, parts, run_jobs)
-    sending = [
-        SentVectors(**common, part=i, shared_files=asked.files(i), vectors=vectors[i], starts=groups.starts)
-        for i in numbers
-    ]
-    sent = exchange_parts(sending, parts, run_jobs)
-    comparing = [
-        ProposedPairs(
-            **common,
-            part=i,
-            shared_files=sent.files(i),
-            vectors=vectors[i],
-            starts=groups.starts,
-            cosine=cosine,
-        )
-        for i in numbers
-    ]
-    compared = run_jobs(with_common_shift(comparing, parts))
-    returned = gather_files(comparing[0], compared, parts, run_jobs)
-    pairs = run_jobs(
-        [
-            ProposedOfGroup(**common, part=i, artifacts=(compared[i],), shared_files=returned.files(i))
-            for i in numbers
-        ]
-    )
-    return pairs, [*sent.artifacts, *compared]
+    asked = gather_files(job, candidates, len(groups), run_jobs)
+    common: list[dict[str, Any]] = [
+        {"folder": job.folder, "source": None, "naming": job.naming, "part": i, "vectors": vectors[i],
+         "starts": groups.starts}
+        for i in range(len(groups))
+    ]  # fmt: skip
+    sending = [SentVectors(**group, shared_files=asked.files(i)) for i, group in enumerate(common)]
+    comparing = [ProposedPairs(**group, cosine=cosine) for group in common]
+    return exchanged_pairs(sending, comparing, ProposedOfGroup, run_jobs)

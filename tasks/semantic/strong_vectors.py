@@ -18,6 +18,7 @@ from zyda_flows.tasks.semantic.vectors import as_binary
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
+from zyda_flows.tasks.storage.parts import text_sizes
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, write_artifact
 
@@ -26,9 +27,10 @@ STAGE = "confirm"
 
 
 class StrongVectors(Record):
-    """The vectors of a shard. windows_left_out: parts of long texts that were not read."""
+    """The vectors of a shard. bytes: of the texts. windows_left_out: parts of long texts that were not read."""
 
     artifact: Artifact
+    bytes: int
     windows_left_out: int
 
 
@@ -58,15 +60,16 @@ class StrongVectorsOfShard(RecordJob[StrongVectors]):
         return [sha256(self.doc_ids.tobytes()).hexdigest(), self.model.precision(self.device)]
 
     def make(self) -> StrongVectors:
-        left_out = list[int]()
+        counts = list[tuple[int, int]]()
         path = artifact_path(self.stage, self.source, self.name, self.key)
         artifact = write_artifact(
-            self.folder, path, self.name, lambda scratch: left_out.extend(self.fill(scratch))
+            self.folder, path, self.name, lambda scratch: counts.extend(self.fill(scratch))
         )
-        return self.recorded(StrongVectors(artifact=artifact, windows_left_out=sum(left_out)))
+        size, left_out = (sum(numbers) for numbers in zip((0, 0), *counts, strict=True))
+        return self.recorded(StrongVectors(artifact=artifact, bytes=size, windows_left_out=left_out))
 
-    def fill(self, scratch: Path) -> Iterator[int]:
-        """Write the vectors; yield numbers of windows that were left out."""
+    def fill(self, scratch: Path) -> Iterator[tuple[int, int]]:
+        """Write the vectors; yield bytes of texts, and numbers of windows that were left out."""
         schema = pa.schema([("doc_id", pa.uint64()), ("vector", pa.binary(4 * self.model.dims))])
         with parquet_writer(scratch, schema, compression="none") as writer:
             if not len(self.doc_ids):
@@ -78,4 +81,5 @@ class StrongVectorsOfShard(RecordJob[StrongVectors]):
                     made = compute(table.column("text"))
                     vectors = as_binary(made.vectors.astype(np.int32))
                     writer.write_table(pa.table([table.column("doc_id"), vectors], schema=schema))
-                    yield int(made.windows_left_out.sum())
+                    size = int(text_sizes(table.column("text")).sum())
+                    yield size, int(made.windows_left_out.sum())

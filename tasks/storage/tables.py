@@ -183,7 +183,13 @@ def parts_of(
         yield parquet.read_row_groups([in_section[group] for group in groups], columns)
 
 
-def groups_of_section(parquet: pq.ParquetFile, section: Section) -> range:
+def sections_of(artifact: Artifact, size: int) -> list[Section]:
+    """Return the sections of a file of documents that have about `size` bytes of text each."""
+    sections = max(1, -(-artifact.counts.bytes // size))
+    return [(number, sections) for number in range(sections)]
+
+
+def groups_of_section(parquet: pq.ParquetFile | pq.FileMetaData, section: Section) -> range:
     """Return the numbers of the row groups of a section of a file."""
     number, sections = section
     groups = parquet.num_row_groups

@@ -23,7 +23,7 @@ def built(corpus, **changes):
     """Build a corpus; return its recipe, tables and the tokens of its documents."""
     recipe = recipe_of(corpus, **changes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "GROUP_DOCUMENTS", 30)  # several files of pairs
+        patch.setattr(groups, "GROUP_BYTES", 20_000)  # several files of pairs
         build_here(recipe)
     pairs, removed = table_of(recipe, "pairs"), table_of(recipe, "removed")
     documents = [row for name in ("good", "web") for row in table_of(recipe, name)]

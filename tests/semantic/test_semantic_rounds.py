@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 from semantic_corpus import COSINE, PROPOSE, recipe_of
-from small_corpus import build_here, contents, table_of
+from small_corpus import build_here, contents, published, table_of
 from token_judges import ids_of
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.publish import published_shards
 from zyda_flows.tasks.semantic import groups
 
 
@@ -97,7 +99,7 @@ def greedy(pairs, order, group, protected):
 def test_removed_documents_equal_a_greedy_search(
     families, reported, scope, prefer, facts, protect, monkeypatch
 ):
-    monkeypatch.setattr(groups, "GROUP_DOCUMENTS", 30)  # several groups
+    monkeypatch.setattr(groups, "GROUP_BYTES", 20_000)  # several groups
     recipe = recipe_of(
         families,
         scope=scope,
@@ -123,10 +125,15 @@ def test_removed_documents_equal_a_greedy_search(
     assert sorted([*removed, *texts_by_id(recipe)]) == sorted(texts)
 
 
-def test_result_does_not_depend_on_the_groups(families, reported, monkeypatch, tmp_path):
-    monkeypatch.setattr(groups, "GROUP_DOCUMENTS", 7)
+@pytest.mark.parametrize(("size", "proposed", "confirmed"), [(5_000, 3, 3), (30_000, 1, 2)])
+def test_result_does_not_depend_on_the_groups(
+    families, reported, size, proposed, confirmed, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(groups, "GROUP_BYTES", size)
     recipe = recipe_of(families.elsewhere(tmp_path), scope="global")
     build_here(recipe)
+    assert len(published(recipe).files("pairs/")) == confirmed
+    assert len([*(tmp_path / "out/small/work/propose").glob("0*.parquet")]) == proposed
     assert table_of(recipe, "pairs") == reported.pairs
     assert table_of(recipe, "contradictions") == reported.contradictions
 
@@ -136,7 +143,9 @@ def test_pairs_with_another_corpus_equal_those_of_one_corpus(
     families, reported, remove, monkeypatch, tmp_path
 ):
     """One of the sources is a published corpus; its documents have the ids of another corpus."""
-    monkeypatch.setattr(groups, "GROUP_DOCUMENTS", 30)
+    monkeypatch.setattr(groups, "GROUP_BYTES", 20_000)
+    monkeypatch.setattr(published_shards, "ROW_GROUP_BYTES", 4096)
+    monkeypatch.setattr(groups, "SECTION_BYTES", 10_000)  # of a file of the other corpus
     first, second = (families.elsewhere(tmp_path / name) for name in ("first", "second"))
     for each, name in ((first, "good"), (second, "web")):
         each.folder.mkdir()
@@ -146,6 +155,8 @@ def test_pairs_with_another_corpus_equal_those_of_one_corpus(
     build_here(older)
     place = f"{older.folder.url}/published"
     newer = recipe_of(second, scope="global", against=place, remove=remove)
+    sections = groups.shards_of_corpus(PublishedCorpus.at(place), ((0, 9),))
+    assert len(sections) > len({each.texts.artifact for each in sections})
     build_here(newer)
     # In the corpus of both, the sources have the numbers 0 and 1.
     good = {row["doc_id"]: row["text"] for row in reported.good}
