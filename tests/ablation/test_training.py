@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from small_corpus import prose
 
 from zyda_flows.tasks.ablation.model import new_model, shape_of, shapes
-from zyda_flows.tasks.ablation.training import Checkpoint, TrainingSettings, TokenStream, train
+from zyda_flows.tasks.ablation.training import Checkpoint, TokenStream, TrainingSettings, train
 from zyda_flows.tasks.errors import BadRequest
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.engine import TokenIds
