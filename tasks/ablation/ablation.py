@@ -13,7 +13,7 @@ from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.storage.records import write_record
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.ablation.results import Result
+    from zyda_flows.tasks.ablation.results import AblationResult
 
 Say = Callable[[str], object]
 RunJobs = Callable[
@@ -29,7 +29,7 @@ def planned(experiment: Experiment, say: Say) -> tuple[Prepared, Protocol, list[
     return prepared, protocol, plan_runs(experiment, prepared, protocol.digest)
 
 
-def ablate(experiment: Experiment, run_jobs: RunJobs, say: Say) -> "Result":
+def ablate(experiment: Experiment, run_jobs: RunJobs, say: Say) -> "AblationResult":
     """Run an experiment, and return its result, which is also written to RESULT.
 
     Raises BadRecipe, BadInput, and Denied for a folder with runs under another protocol.

@@ -11,7 +11,7 @@ from zyda_flows.tasks.storage.records import Record
 LOWER_IS_BETTER = ("held_out", "source:", "file:", "gold")
 
 
-class Comparison(Record):
+class VariantComparison(Record):
     """A comparison of a variant with the baseline.
 
     mean, baseline: the means of the measure. difference: of the means. low, high: its interval. smallest: the
@@ -55,14 +55,14 @@ def p_value(first: Sequence[float], second: Sequence[float]) -> float:
 
 def compare(
     measure: str, baseline: Sequence[float], variants: Mapping[str, Sequence[float]], alpha: float
-) -> list[Comparison]:
+) -> list[VariantComparison]:
     """Compare variants with a baseline by a measure, with `alpha` as the rate of false claims of all together.
 
     The interval of a comparison has the level at which Holm's procedure tests it, so that a difference is claimed
     exactly if the interval does not contain 0.
     """
     values = {name: p_value(baseline, runs) for name, runs in variants.items()}
-    comparisons, is_open, level, corrected = dict[str, Comparison](), True, alpha, 0.0
+    comparisons, is_open, level, corrected = dict[str, VariantComparison](), True, alpha, 0.0
     for rank, name in enumerate(sorted(values, key=lambda name: values[name])):
         if is_open:
             level = alpha / (len(values) - rank)
@@ -83,17 +83,17 @@ def comparison(
     corrected: float,
     *,
     is_claimed: bool,
-) -> Comparison:
+) -> VariantComparison:
     difference, error, degrees = welch(baseline, runs)
     half = float(stats.t.ppf(1 - level / 2, degrees)) * error if error else 0.0
-    return Comparison(
+    return VariantComparison(
         variant=name, measure=measure, mean=float(np.mean(runs)), baseline=float(np.mean(baseline)),
         runs=(len(baseline), len(runs)), difference=difference, low=difference - half, high=difference + half,
         smallest=half, p=corrected, is_claimed=is_claimed,
     )  # fmt: skip
 
 
-def agreed_claims(sizes: Sequence[Sequence[Comparison]]) -> list[Comparison]:
+def agreed_claims(sizes: Sequence[Sequence[VariantComparison]]) -> list[VariantComparison]:
     """Return the claims of the first size that the second one also claims, with the same sign."""
     if len(sizes) < 2:
         return []

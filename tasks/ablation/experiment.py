@@ -52,7 +52,7 @@ def as_list(value: object) -> object:
     return value if isinstance(value, list | tuple) else (value,)
 
 
-class Model(Strict):
+class AblationModel(Strict):
     """The model: a new Llama of a number of parameters, or a base model that is trained on."""
 
     parameters: Annotated[tuple[Tokens, ...], BeforeValidator(as_list)] | None = (
@@ -70,7 +70,7 @@ class Model(Strict):
     revision: str | None = Field(None, description="Branch, tag or commit of `base` on the hub.")
 
     @model_validator(mode="after")
-    def has_one_origin(self) -> "Model":
+    def has_one_origin(self) -> "AblationModel":
         if (self.parameters is None) == (self.base is None):
             raise ValueError("expected either `parameters` or `base`")
         if any(not 5e4 <= count <= 1.5e8 for count in self.parameters or ()):
@@ -109,7 +109,7 @@ class Experiment(Strict):
     )
     separator: str = Field("<|endoftext|>", min_length=1, description="Token before each document.")
     variants: tuple[Variant, ...] = Field(min_length=1, max_length=16, description="The variants.")
-    model: Model = Field(description="The model.")
+    model: AblationModel = Field(description="The model.")
     sequence: int = Field(256, ge=16, le=8192, description="Tokens of a sequence.")
     batch: int = Field(16, ge=1, le=4096, description="Sequences of a step.")
     tokens: Tokens = Field(ge=1000, le=1e11, description="Tokens of a run: 300K, 20M, 1B.")
@@ -181,7 +181,7 @@ class Experiment(Strict):
 
 
 MODELS: dict[str, type[BaseModel]] = {
-    "": Experiment, "variants": Variant, "model": Model, "files": NamedFile, "evaluations": NamedFile,
+    "": Experiment, "variants": Variant, "model": AblationModel, "files": NamedFile, "evaluations": NamedFile,
     "controls": Controls,
 }  # fmt: skip
 

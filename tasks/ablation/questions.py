@@ -54,7 +54,7 @@ def by_letter(row: dict[str, Any], question: str) -> Question:
 
 def without_brackets(text: str) -> str:
     """Return a text of HellaSwag without the marks of WikiHow."""
-    return BRACKETS.sub("", text.strip().replace(" [title]", ". ")).replace("  ", " ")
+    return BRACKETS.sub("", text.strip().replace(" [title]", ". ")).replace("  ", " ").strip()
 
 
 def hellaswag(row: dict[str, Any]) -> Question:

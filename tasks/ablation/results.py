@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from zyda_flows.tasks.ablation.decision import Comparison, agreed_claims, compare
+from zyda_flows.tasks.ablation.decision import VariantComparison, agreed_claims, compare
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
 from zyda_flows.tasks.ablation.preparation import Prepared, PreparedPart
@@ -36,7 +36,7 @@ class Series(Record):
     means: dict[str, float]
 
 
-class Result(Record):
+class AblationResult(Record):
     """The result of an experiment.
 
     comparisons: of the variants, by the decisive measure. others: by all other measures, without claims. tasks:
@@ -47,11 +47,11 @@ class Result(Record):
     protocol: str
     measure: str
     alpha: float
-    comparisons: tuple[Comparison, ...]
-    equal: Comparison | None
-    degraded: Comparison | None
-    others: tuple[Comparison, ...]
-    tasks: tuple[Comparison, ...]
+    comparisons: tuple[VariantComparison, ...]
+    equal: VariantComparison | None
+    degraded: VariantComparison | None
+    others: tuple[VariantComparison, ...]
+    tasks: tuple[VariantComparison, ...]
     series: tuple[Series, ...]
     parts: dict[str, tuple[PartSummary, ...]]
     held_out: dict[str, int]
@@ -62,6 +62,14 @@ class Result(Record):
     tokens: int
     runs: int
     seconds: float
+
+    @property
+    def baseline(self) -> str:
+        return next(iter(self.parts))
+
+    @property
+    def sizes(self) -> list[int]:
+        return sorted({series.size for series in self.series})
 
     @property
     def is_withdrawn(self) -> bool:
@@ -75,7 +83,7 @@ def result_of(
     protocol: Protocol,
     records: Mapping[str, RunRecord],
     runs: Sequence[Run],
-) -> Result:
+) -> AblationResult:
     """Compare the runs of an experiment. records: by the keys of runs."""
     groups = dict[tuple[int, str], list[RunRecord]]()
     for run in runs:
@@ -85,7 +93,7 @@ def result_of(
     names = [variant.name for variant in prepared.variants[1:]]
     measure, alpha = experiment.measure, experiment.alpha
 
-    def compared(name: str, variants: Sequence[str], size: int = 0) -> list[Comparison]:
+    def compared(name: str, variants: Sequence[str], size: int = 0) -> list[VariantComparison]:
         known = {variant: values[size, variant][name] for variant in variants if (size, variant) in values}
         return compare(name, values[size, first][name], known, alpha) if known else []
 
@@ -96,7 +104,7 @@ def result_of(
     tasks = [name for name in measures if name not in SUMMARIES]
     sizes = [corrected(compared, tasks, names, size, alpha) for size in sorted({run.size for run in runs})]
     all_records = [record for found in groups.values() for record in found]
-    return Result(
+    return AblationResult(
         name=experiment.name,
         protocol=protocol.digest,
         measure=measure,
@@ -122,18 +130,18 @@ def result_of(
 
 
 def corrected(
-    compared: Callable[[str, Sequence[str], int], list[Comparison]],
+    compared: Callable[[str, Sequence[str], int], list[VariantComparison]],
     tasks: Sequence[str],
     names: Sequence[str],
     size: int,
     alpha: float,
-) -> list[Comparison]:
+) -> list[VariantComparison]:
     """Return the comparisons of all tasks and variants at a size, with Bonferroni's correction over the tasks."""
     found = [each for name in tasks for each in compared(name, names, size)]
     return [each.model_copy(update={"is_claimed": each.p * len(tasks) < alpha}) for each in found]
 
 
-def without_claims(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def without_claims(comparisons: Sequence[VariantComparison]) -> list[VariantComparison]:
     return [each.model_copy(update={"is_claimed": False}) for each in comparisons]
 
 
@@ -159,14 +167,17 @@ def unit_of(measure: str) -> str:
     return "points of accuracy" if measure.startswith("accuracy") else BITS
 
 
+def figure(measure: str, value: float) -> str:
+    """Return a value of a measure: accuracy in percentage points, others in bits per byte."""
+    return f"{100 * value:.1f}" if measure.startswith("accuracy") else f"{value:.4f}"
+
+
 def amount(measure: str, value: float) -> str:
-    """Return a difference with its unit: accuracy in percentage points, others in bits per byte."""
-    return (
-        f"{100 * value:.1f} {unit_of(measure)}" if measure.startswith("accuracy") else f"{value:.4f} {BITS}"
-    )
+    """Return a value of a measure with its unit."""
+    return f"{figure(measure, value)} {unit_of(measure)}"
 
 
-def sentence(comparison: Comparison, baseline: str) -> str:
+def sentence(comparison: VariantComparison, baseline: str) -> str:
     """Return a verdict as a sentence."""
     measure = comparison.measure
     if not comparison.is_claimed:
@@ -174,12 +185,12 @@ def sentence(comparison: Comparison, baseline: str) -> str:
         return f"{comparison.variant} and {baseline}: no difference seen; {seen}"
     kind = "better" if comparison.is_better else "worse"
     bounds = sorted((abs(comparison.low), abs(comparison.high)))
-    low, high = (amount(measure, bound).partition(" ")[0] for bound in bounds)
+    low, high = (figure(measure, bound) for bound in bounds)
     size = amount(measure, abs(comparison.difference))
     return f"{comparison.variant} is {kind} than {baseline} by {size} (interval {low} to {high})"
 
 
-def control_sentences(result: Result) -> list[str]:
+def control_sentences(result: AblationResult) -> list[str]:
     """Return a sentence for each control."""
     lines = list[str]()
     if (equal := result.equal) is not None:

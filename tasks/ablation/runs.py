@@ -72,12 +72,17 @@ class Run:
         """Return the record of the run, which is trained unless its record is stored."""
         if (stored := read_run(self.folder, self.key)) is not None:
             return stored
-        from zyda_flows.tasks.ablation.training import Checkpoint, TokenStream, train  # late: torch
+        from zyda_flows.tasks.ablation.training import (  # late: torch
+            CHECKPOINT_SECONDS,
+            Checkpoint,
+            TokenStream,
+            train,
+        )
 
         began = time.monotonic()
         model = self.new_model()
         documents, order = self.documents_in_order()
-        checkpoint = Checkpoint(self.folder, f"{CHECKPOINTS}/{self.key}.safetensors")
+        checkpoint = Checkpoint(self.folder, f"{CHECKPOINTS}/{self.key}.safetensors", CHECKPOINT_SECONDS)
         losses = list[float]()
         written = began
 

@@ -134,8 +134,8 @@ def expect_enough(experiment: Experiment, variant: OpenedVariant, number: int) -
     ):
         if need > tokens:
             raise experiment.fault(
-                f"variant {variant.name}: part {part.name} needs {need:,.0f} tokens, but has {tokens:,}; lower "
-                "`tokens`, or give `target_tokens`",
+                f"tokens: variant {variant.name}: part {part.name} needs {need:,.0f} tokens, but has {tokens:,}; "
+                "lower `tokens`, or give `target_tokens`",
                 "tokens",
             )
         if epochs > MOST_EPOCHS:
