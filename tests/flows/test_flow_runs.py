@@ -15,7 +15,6 @@ import dask
 import psutil
 import pytest
 from clusters import small_cluster
-from damages import SEMANTIC
 from disturbances import start_build, task_runs_of, using
 from patience import wait_for
 from prefect import flow
@@ -47,7 +46,7 @@ from zyda_flows.tasks.errors import Unavailable
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
 OF_JUDGE = {"keep": "keep_deep", "control": "control_deep"}  # stages that the judge `deep` has
-STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names() if name not in SEMANTIC)
+STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names())
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +54,11 @@ def judged_inputs(tmp_path_factory, compiled):
     """Return a corpus of several shards in each source, with a quality model and all options of a round."""
     corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 6)
     other = another(tmp_path_factory.mktemp("other"))
-    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
+    model = str(random_judge(corpus.folder / "own"))
+    corpus.recipe["dedup"] = [
+        {"verify": {"containment": 0.8}, "against": other},
+        {"semantic": {"model": model, "cosine": 0.96, "remove": True, "facts": "ignore"}, "against": other},
+    ]
     deep = {
         "name": "deep",
         "model": str(QUALITY),
@@ -63,7 +66,7 @@ def judged_inputs(tmp_path_factory, compiled):
         "only_if": "stars < 4",
         "keep": "deep_pred <> 'Low' OR stars = 3",
     }
-    own = {"name": "own", "model": str(random_judge(corpus.folder / "own"))}
+    own = {"name": "own", "model": model}
     corpus.recipe["sources"][-1]["judges"] = [own, deep]
     corpus.recipe["publish_vectors"] = "own"
     corpus.recipe["sources"][-1]["classify"] = {
