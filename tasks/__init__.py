@@ -16,6 +16,7 @@
 `lookup`     queries of a published corpus: explanations, nearest documents, the report's figures
 `forecast`   the estimated cost of a build, from a trial
 `mixing`     from published corpora to the files of a training run, and from a position to its document
+`ablation`   small models that compare corpora: documents, trainings, measures, records
 
 These chapters use
 
