@@ -12,12 +12,16 @@ from zyda_flows.flows.command.terminal import console, table_of
 from zyda_flows.tasks.errors import BadInput
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from zyda_flows.tasks.lookup.nearest_meaning import Cosines
     from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = (
     "zyda find recipe.yaml page.txt",
     "cat page.txt | zyda find recipe.yaml -",
     "zyda find recipe.yaml 'how to sort a list' --meaning edu",
+    "zyda find recipe.yaml page.txt --meaning pairs",
 )
 LONGEST_NAME = 4096  # characters of a path; longer arguments are texts
 LONGEST_HINT = 80  # characters of a text that may be a mistyped path
@@ -42,8 +46,9 @@ def find(
     meaning: Annotated[
         str | None,
         typer.Option(
-            metavar="JUDGE",
-            help="Compare vectors by this judge, which `publish_vectors` of the recipe lists.",
+            metavar="NAME",
+            help="Compare vectors: of a judge that `publish_vectors` of the recipe lists; or of the model that "
+            "proposes the pairs of a semantic round, by the folder of its pairs, pairs or pairs2.",
         ),
     ] = None,
     storage: Storage = None,
@@ -52,8 +57,9 @@ def find(
     """Find the published documents that are most similar to a text as a whole.
 
     The command looks up candidates by their MinHash signatures, and compares their texts with the given text. It
-    does not find a document by a sentence or a paragraph of it. With --meaning it compares the published vectors of
-    all documents with the vector of the text. The exit status is 1 if no document is found.
+    does not find a document by a sentence or a paragraph of it. With --meaning it compares the vectors of all
+    documents with the vector of the text. For a semantic round, the model then reads all published texts. The exit
+    status is 1 if no document is found.
     """
     recipe = load(recipe_path, storage, sample)
     if not (
@@ -62,7 +68,7 @@ def find(
         raise typer.Exit(code=1)
 
 
-def print_meaning(recipe: "Recipe", file_or_text: str, judge: str, most: int) -> bool:
+def print_meaning(recipe: "Recipe", file_or_text: str, name: str, most: int) -> bool:
     """Print the documents with the most similar vectors; return whether there are any. Raises BadInput, Denied."""
     from rich.markup import escape  # late
 
@@ -70,10 +76,20 @@ def print_meaning(recipe: "Recipe", file_or_text: str, judge: str, most: int) ->
 
     columns = ("cosine", "document", "source", "row", "file", "begins")
     table = table_of(*columns, words=["document", "source", "file", "begins"])
-    for near in nearest_in_meaning(recipe, text_of(file_or_text), judge, most):
+    with console(stderr=True).status("comparing vectors") as status:
+
+        def follow(parts: "Iterable[Cosines]") -> "Iterator[Cosines]":
+            documents = 0
+            for ids, cosines in parts:
+                documents += len(ids)
+                status.update(f"comparing vectors: {documents:,} documents")
+                yield ids, cosines
+
+        found = nearest_in_meaning(recipe, text_of(file_or_text), name, most, follow)
+    for near in found:
         place = (str(near.doc_id), near.source, f"{near.row:,}", escape(near.file))
         table.add_row(f"{near.cosine:.3f}", *place, escape(in_one_line(near.beginning)))
-    console().print(table if table.row_count else f"judge {judge} has no vectors of published documents")
+    console().print(table if table.row_count else f"{name}: no published document has a vector")
     return bool(table.row_count)
 
 

@@ -178,7 +178,7 @@ def swapped_words(own: Counter[str], other: Counter[str], reported: set[str]) ->
             gains = [f"+{word}" for word in gains]
             if losses and gains and not reported.intersection(losses + gains):
                 yield from (*losses, *gains)
-    for prefix in WORDS["prefixes"]:
+    for prefix in sorted(WORDS["prefixes"]):
         for shorter, longer, signs in ((lost, gained, ("", "+")), (gained, lost, ("+", ""))):
             for word in shorter if len(longer) else ():
                 if len(word) > 2 and prefix + word in longer:

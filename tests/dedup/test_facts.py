@@ -1,5 +1,8 @@
 """Facts of texts: a changed fact is found, and a text in other words with the same facts lacks nothing."""
 
+import os
+import subprocess
+import sys
 import time
 
 import pytest
@@ -112,3 +115,24 @@ def seconds_of(text):
     start = time.process_time()
     facts_of(text)
     return time.process_time() - start
+
+
+def test_facts_do_not_depend_on_the_hashes_of_texts():
+    """The order of a Python set of texts differs between processes."""
+    program = (
+        "from zyda_flows.tasks.dedup.facts import lacking\n"
+        "own = 'This is direct, valid, able, possible and complete; do not write it, and never stop.'\n"
+        "other = 'This is indirect, invalid, unable, impossible and incomplete; write it, and always start.'\n"
+        "print(lacking(own, other), lacking(other, own))"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in range(3)
+    }
+    assert len(outputs) == 1
+    assert b"+invalid" in outputs.pop()

@@ -47,7 +47,11 @@ from zyda_flows.tasks.errors import Unavailable
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
 OF_JUDGE = {"keep": "keep_deep", "control": "control_deep"}  # stages that the judge `deep` has
-STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names() if name not in SEMANTIC)
+STAGES = tuple(OF_JUDGE.get(name, name) for name in pipeline.names())
+OF_JOBS = {
+    "propose_against": "propose",
+    "confirm_against": "confirm",
+}  # folders of stages with the jobs of others
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +59,11 @@ def judged_inputs(tmp_path_factory, compiled):
     """Return a corpus of several shards in each source, with a quality model and all options of a round."""
     corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 6)
     other = another(tmp_path_factory.mktemp("other"))
-    corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
+    model = str(random_judge(corpus.folder / "own"))
+    corpus.recipe["dedup"] = [
+        {"verify": {"containment": 0.8}, "against": other},
+        {"semantic": {"model": model, "cosine": 0.96, "remove": True, "facts": "ignore"}, "against": other},
+    ]
     deep = {
         "name": "deep",
         "model": str(QUALITY),
@@ -63,7 +71,7 @@ def judged_inputs(tmp_path_factory, compiled):
         "only_if": "stars < 4",
         "keep": "deep_pred <> 'Low' OR stars = 3",
     }
-    own = {"name": "own", "model": str(random_judge(corpus.folder / "own"))}
+    own = {"name": "own", "model": model}
     corpus.recipe["sources"][-1]["judges"] = [own, deep]
     corpus.recipe["publish_vectors"] = "own"
     corpus.recipe["sources"][-1]["classify"] = {
@@ -261,7 +269,9 @@ def workers_of(process):
 def has_begun(folder, stage):
     if stage == "control_deep":  # its answers are beside the answers for other documents
         return any("/control-" in path for path in folder.files("work/classify"))
-    return bool(folder.files(f"work/{stage}")) if stage != "published" else folder.exists("published")
+    if stage == "published":
+        return folder.exists("published")
+    return bool(folder.files(f"work/{OF_JOBS.get(stage, stage)}"))
 
 
 def test_build_with_a_killed_worker_in_each_stage_equals_an_undisturbed_build(
@@ -269,9 +279,10 @@ def test_build_with_a_killed_worker_in_each_stage_equals_an_undisturbed_build(
 ):
     recipe = judged.load()
     process = start_build(judged.write(), using(server))
-    waiting = [
-        stage for stage in STAGES if stage != "decisions"
-    ]  # has a single file and takes almost no time
+    # `decisions` has a single file and takes almost no time. The semantic round is the second.
+    waiting = [stage for stage in STAGES if stage not in {"decisions", *SEMANTIC}]
+    end_of_round = waiting.index("audit") + 1
+    waiting[end_of_round:end_of_round] = [stage for stage in STAGES if stage in SEMANTIC]
     while process.poll() is None:
         if waiting and has_begun(recipe.folder, waiting[0]):
             for worker in workers_of(process)[:1]:

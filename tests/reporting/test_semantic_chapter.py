@@ -1,6 +1,7 @@
 """Test the report's chapters about semantic rounds, and `zyda explain` of documents in pairs."""
 
 import re
+from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,10 @@ from small_corpus import build_here, published, rows, table_of, write_rows
 
 from zyda_flows.flows.command.explain import decision, print_explanation
 from zyda_flows.tasks.accounts.published import published_manifest
+from zyda_flows.tasks.errors import BadRequest
+from zyda_flows.tasks.lookup import nearest_meaning
 from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.nearest_meaning import nearest_in_meaning
 from zyda_flows.tasks.lookup.pair_stats import LISTED
 from zyda_flows.tasks.semantic import groups
 
@@ -142,6 +146,25 @@ def test_explain_states_the_cosines_of_a_removed_document(removing):
     )
     assert f"lacks {row['novel']:.1%} of its 3-grams of words." in sentence
     assert not explanation.similar
+
+
+def test_find_by_the_model_of_a_round_finds_the_proposed_pairs(removing, monkeypatch):
+    monkeypatch.setattr(nearest_meaning, "TEXTS_AT_ONCE", 7)
+    texts = {
+        row["doc_id"]: row["text"] for name in ("good", "web") for row in table_of(removing.recipe, name)
+    }
+    kept = [row for row in removing.pairs if {row["doc_id"], row["other_id"]} <= {*texts}]
+    doc_id, number = Counter(row["doc_id"] for row in kept).most_common(1)[0]
+    found = nearest_in_meaning(removing.recipe, texts[doc_id], "pairs", most=len(texts))
+    cosines = {near.doc_id: near.cosine for near in found}
+    assert {*cosines} == {*texts}
+    assert cosines[doc_id] == pytest.approx(1)
+    expected = {row["other_id"]: row["proposed_cosine"] for row in kept if row["doc_id"] == doc_id}
+    assert number == len(expected) > 2
+    assert {other: cosines[other] for other in expected} == pytest.approx(expected)
+    assert sorted(cosines.values(), reverse=True) == [near.cosine for near in found]
+    with pytest.raises(BadRequest, match=r"pairs2 is neither .* a folder of pairs; there are pairs"):
+        nearest_in_meaning(removing.recipe, "a text", "pairs2")
 
 
 def test_explain_lists_the_pairs_of_a_kept_document(removing, capsys):
