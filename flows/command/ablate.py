@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
-from threading import Event, Thread
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.ablation.results import AblationResult
 
 EXAMPLES = ("zyda ablate experiment.yaml", "zyda ablate experiment.yaml --list")
-SECONDS = 2.0  # between two looks at the progress of runs
 
 
 def ablate(
@@ -65,6 +63,8 @@ def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], l
     """Yield a function that trains runs in processes, and shows their steps on a terminal."""
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # late
 
+    from zyda_flows.tasks.ablation.progress import watched  # late
+
     err = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
 
@@ -89,31 +89,13 @@ def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], l
 
 def steps_of(runs: Sequence[Any], done: dict[str, Any]) -> int:
     """Return the finished steps of runs."""
-    from zyda_flows.tasks.ablation.runs import read_progress  # late
+    from zyda_flows.tasks.ablation.progress import read_progress  # late
 
     steps = 0
     for run in runs:
         progress = None if run.key in done else read_progress(run.folder, run.key)
         steps += run.settings.steps if run.key in done else progress.step if progress else 0
     return steps
-
-
-@contextmanager
-def watched(look: Callable[[], object]) -> "Iterator[None]":
-    """Call a function every few seconds during the block, in a thread."""
-    ended = Event()
-
-    def watch() -> None:
-        while not ended.wait(SECONDS):
-            look()
-
-    thread = Thread(target=watch, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def print_result(experiment: "Experiment", result: "AblationResult") -> None:

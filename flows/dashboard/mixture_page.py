@@ -17,7 +17,6 @@ from zyda_flows.flows.reporting.markdown import bar, duration, in_cell, plain, t
 from zyda_flows.tasks.errors import ZydaError, one_line
 from zyda_flows.tasks.mixing.mixture_manifest import MixedPart
 
-DESCRIPTION = "Progress of the mixture"
 WIDTH = 12
 WRITE_SECONDS = 3.0
 TO_RESUME = "Start it again: finished work is reused."
@@ -37,13 +36,15 @@ class StepOfMixture:
 class MixturePage:
     """The page of a run, which is updated at most once in WRITE_SECONDS and at the end of each step."""
 
+    kind, noun, description = "mix", "mixture", "Progress of the mixture"
+
     def __init__(self, name: str, url: str) -> None:
         self.name, self.url = name, url
         self.began = self.written_at = time.monotonic()
         self.steps = list[StepOfMixture]()
         self.outcome, self.ending = "running", ""
         self.artifact: Any = create_markdown_artifact(
-            self.text(), key=key_of(name, "mix", url), description=DESCRIPTION
+            self.text(), key=key_of(name, self.kind, url), description=self.description
         )
 
     def begin(self, step: str, jobs: int) -> None:
@@ -99,7 +100,7 @@ class MixturePage:
             for step in self.steps
         ]
         steps = f"## Steps\n\n{table(('step', 'done', 'time'), rows, left=2)}" if rows else ""
-        head = f"# {in_cell(self.name)}: {self.outcome}\n\nfor {seconds} · mixture `{self.url}`"
+        head = f"# {in_cell(self.name)}: {self.outcome}\n\nfor {seconds} · {self.noun} `{self.url}`"
         return "\n\n".join(filter(None, [head, self.ending, steps]))
 
     def write(self) -> None:

@@ -10,6 +10,7 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.logging import get_run_logger
 
 from zyda_flows.flows.server.liveness import LEASE_SECONDS, mark_dead_runs, with_heartbeat
+from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.mixing.mixture import Mixture
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.records import digest_of
@@ -32,6 +33,12 @@ def build_lock(recipe: Recipe, say: Callable[[str], object]) -> AbstractContextM
 def mixture_lock(mixture: Mixture) -> AbstractContextManager[None]:
     """Hold the lock of a mixture's folder within a block."""
     return one_at_a_time(mixture_lock_name(mixture), f"mix of {mixture.name}", lambda _: None)
+
+
+def ablation_lock(experiment: Experiment) -> AbstractContextManager[None]:
+    """Hold the lock of an experiment's folder within a block."""
+    name = f"zyda-ablate-{experiment.name}-{digest_of(experiment.folder.url)[:8]}"
+    return one_at_a_time(name, f"run of {experiment.name}", lambda _: None)
 
 
 @contextmanager

@@ -25,6 +25,11 @@ def name_by_corpus(flow: str) -> Callable[[], str]:
     return name
 
 
+def name_by_experiment() -> str:
+    """Return a name for a run that compares corpora, from the name of the experiment's file."""
+    return f"ablate {str(flow_run.parameters.get('experiment')).rpartition('/')[2].rpartition('.')[0]}"
+
+
 def name_by_mixture() -> str:
     """Return a name for a run that mixes corpora, from the name of the mixture's file."""
     return f"mix {str(flow_run.parameters.get('mixture')).rpartition('/')[2].rpartition('.')[0]}"

@@ -1,7 +1,6 @@
 """The runs of an experiment: each trains a model on a variant, measures it, and writes its record."""
 
 import time
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from zyda_flows.tasks.ablation.documents import token_ids
 from zyda_flows.tasks.ablation.experiment import ACCURACY, GOLD, HELD_OUT
 from zyda_flows.tasks.ablation.ordering import ordered, with_noise
 from zyda_flows.tasks.ablation.preparation import SOURCE, Prepared, PreparedPart
+from zyda_flows.tasks.ablation.progress import SECONDS, RunProgress, remove_progress, write_progress
 from zyda_flows.tasks.ablation.questions import scores
 from zyda_flows.tasks.ablation.records import (
     RunInput,
@@ -25,23 +24,13 @@ from zyda_flows.tasks.ablation.records import (
     write_run,
 )
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table
 from zyda_flows.tasks.tokens.engine import TokenIds
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.ablation.training import TrainingSettings
 
-CHECKPOINTS, PROGRESS = "checkpoints", "progress"
-PROGRESS_SECONDS = 3.0
-
-
-class RunProgress(Record):
-    """An unfinished run: its finished steps, all its steps, and its curve so far."""
-
-    step: int
-    steps: int
-    curve: tuple[tuple[int, float], ...]
+CHECKPOINTS = "checkpoints"
 
 
 @dataclass(frozen=True)
@@ -89,17 +78,16 @@ class Run:
         def progress(step: int, loss: float) -> None:
             nonlocal written
             losses.append(loss)
-            if time.monotonic() - written > PROGRESS_SECONDS:
+            if time.monotonic() - written > SECONDS:
                 written = time.monotonic()
                 offset = step - len(losses)
                 curve = tuple((end + offset, mean) for end, mean in curve_of(np.array(losses)))
-                state = RunProgress(step=step, steps=self.settings.steps, curve=curve)
-                self.folder.write(f"{PROGRESS}/{self.key}.json", state.model_dump_json().encode())
+                write_progress(self.folder, self.key, RunProgress(step=step, curve=curve))
 
         curve = train(model, TokenStream(documents, order), self.settings, checkpoint, progress)
         record = self.record(model, curve, began)
         write_run(self.folder, record)
-        self.folder.delete(f"{PROGRESS}/{self.key}.json")
+        remove_progress(self.folder, self.key)
         return record
 
     def new_model(self) -> Any:
@@ -169,11 +157,3 @@ def measures_of(model: Any, folder: Folder, prepared: Prepared, sequence: int) -
 
 def mean_of(measures: dict[str, float], start: str) -> float:
     return float(np.mean([value for name, value in measures.items() if name.startswith(start)]))
-
-
-def read_progress(folder: Folder, key: str) -> RunProgress | None:
-    """Return the progress of a run, or None if it has not begun or is finished."""
-    content = folder.read_if_there(f"{PROGRESS}/{key}.json")
-    with suppress(ValidationError):
-        return RunProgress.model_validate_json(content) if content else None
-    return None

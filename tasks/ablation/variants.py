@@ -11,7 +11,8 @@ from zyda_flows.tasks.mixing.mixture import Part, load_mixture
 from zyda_flows.tasks.recipe.loading import load_recipe
 
 MOST_EPOCHS = 1000.0
-SPARE = 1.1  # times the needed tokens are drawn, because near-duplicates of held-out documents are left out
+# More tokens are drawn than needed, because near-duplicates of held-out documents are left out.
+SPARE, SPARE_TOKENS = 1.1, 100_000
 
 
 @dataclass(frozen=True)
@@ -154,4 +155,4 @@ def draws_of(variants: Sequence[OpenedVariant], tokens: float) -> Iterator[tuple
         groups.setdefault((variant.corpora, parts), []).append(number)
     for numbers in groups.values():
         needs = zip(*(variants[number].needs(tokens) for number in numbers), strict=True)
-        yield numbers, [int(max(part) * SPARE) + 1 if max(part) else 0 for part in needs]
+        yield numbers, [int(max(part) * SPARE) + SPARE_TOKENS if max(part) else 0 for part in needs]

@@ -29,7 +29,7 @@ from small_corpus import (
     write_rows,
     zyda,
 )
-from small_mixtures import all_files, mixed_in, mixture_file
+from small_mixtures import all_files, corpus_of, experiment_file, mixed_in, mixture_file
 
 from zyda_flows.deployments.stack import Stack
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key
@@ -121,13 +121,13 @@ def test_registered_deployments_equal_the_file(stack):
     with get_client(sync_client=True) as client:
         deployments = {deployment.name: deployment for deployment in client.read_deployments()}
     assert set(deployments) == {deployment["name"] for deployment in DEFINITIONS["deployments"]}
-    assert set(deployments) == {"build", "watch", "report", "export", "push", "bandings", "mix"}
+    assert set(deployments) == {"build", "watch", "report", "export", "push", "bandings", "mix", "ablate"}
     for definition in DEFINITIONS["deployments"]:
         assert deployments[definition["name"]].description.strip() == definition["description"].strip()
         assert deployments[definition["name"]].tags == definition["tags"]
     tags = [{*definition["tags"]} - {"zyda"} for definition in DEFINITIONS["deployments"]]
     # With these tags the dashboard shows builds without the runs of the watcher.
-    assert tags == [{"build"}, {"watch"}, {"report"}, {"export"}, {"push"}, {"bandings"}, {"mix"}]
+    assert tags == [{"build"}, {"watch"}, {"report"}, {"export"}, {"push"}, {"bandings"}, {"mix"}, {"ablate"}]
 
 
 def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):
@@ -170,6 +170,29 @@ def test_deployments_export_and_try_bandings(stack, corpus):
     failed = run("export/export", recipe=str(corpus.path), to=str(corpus.folder / "out"))
     assert failed.state.is_failed()
     assert "this is the folder of the corpus" in failed.state.message
+
+
+def test_ablation_on_the_cluster_shows_curves_and_verdicts(stack, tmp_path):
+    corpus = corpus_of(tmp_path / "corpus", documents=20)
+    url = str(Path(corpus.recipe["storage"]) / corpus.recipe["name"])
+    options = {
+        "variants": [{"name": "all", "corpus": url}],
+        "controls": {"equal": True, "degraded": None},
+    }
+    finished = run("ablate/ablate", experiment=str(experiment_file(tmp_path, corpus, **options)))
+    assert finished.state.is_completed(), finished.state
+    assert finished.name == "ablate experiment"
+    assert "Equal control: " in finished.state.message
+    assert (tmp_path / "ablations/experiment/ablation.html").exists()
+    with get_client(sync_client=True) as client:
+        artifacts = [artifact for artifact in client.read_artifacts(limit=200) if artifact.key]
+    (page,) = [artifact.data for artifact in artifacts if artifact.key.startswith("experiment-ablate-")]
+    assert page.startswith("# experiment: complete")
+    assert "data:image/svg+xml;base64," in page
+    assert "| runs | " in page
+    failed = run("ablate/ablate", experiment=str(experiment_file(tmp_path, corpus, measure="gold")))
+    assert failed.state.is_failed()
+    assert "measure: gold is not measured here" in failed.state.message
 
 
 def test_mix_on_the_cluster_equals_a_local_mix(stack, corpus, tmp_path):

@@ -10,7 +10,7 @@ from contextlib import chdir
 
 import pytest
 from small_corpus import REPOSITORY, STEPS, TOKENIZER, Corpus, prose, zyda, zyda_here
-from small_mixtures import experiment_file, mixture_file
+from small_mixtures import mixture_file
 from stand_in_hub import StandInHub
 
 from zyda_flows.tasks import pipeline
@@ -73,7 +73,6 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
     corpus.recipe |= {"documents": STEPS, "name": "readme"}
     corpus.write()
     mixture_file(folder, [corpus], parts=[{"name": "all", "epochs": 1}], budget=...)
-    experiment_file(folder, corpus)
     (folder / "text.txt").write_text(prose("best alone"))
     for line in ("zyda up", "zyda build recipe.yaml"):
         process = run(line)
@@ -155,6 +154,8 @@ def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
         command += " --documents 20"
     elif command.startswith("zyda train-judge "):
         command += " --help"  # the reader has too few documents for a training
+    elif command.startswith("zyda ablate "):
+        command += " --help"  # likewise
     elif command.startswith("zyda forget "):
         command += " --yes"  # without --yes the command asks
     process = terminal_of_a_reader(command, **variables)

@@ -181,6 +181,7 @@ COMMANDS = [
     ["trace", "demo/mixtures/demo", "5"],
 ]
 HELP_ALONE = {
+    "ablate",
     "demo",
     "init",
     "push",
