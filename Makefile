@@ -45,9 +45,10 @@ format: .venv/installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-generate: .venv/installed  ## write what is made from the code: schema.json of recipes and mixtures, pages of docs/
+generate: .venv/installed  ## write what is made from the code: schema.json of recipes, mixtures and experiments, pages of docs/
 	$(BIN)/python -m zyda_flows.tasks.recipe.schema > recipes/schema.json
 	$(BIN)/python -m zyda_flows.tasks.mixing.schema > mixtures/schema.json
+	$(BIN)/python -m zyda_flows.tasks.ablation.schema > experiments/schema.json
 	$(BIN)/python -m docs.generate
 
 docs: .venv/installed-dev  ## make a site of the documentation in docs/_build; a link that leads nowhere fails

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from zyda_flows.flows.command.cli import app
+from zyda_flows.tasks.ablation.experiment import AblationModel, Controls, Experiment, NamedFile, Variant
 from zyda_flows.tasks.limits import Limits
 from zyda_flows.tasks.mixing.mixture import Budget, Mixture, Part, Validation
 from zyda_flows.tasks.recipe.buckets import Bucket
@@ -73,6 +74,13 @@ MODELS_OF_MIXTURES: dict[str, tuple[str, type[BaseModel]]] = {
     "Budget": ("`budget`. ", Budget),
     "Validation": ("`validation`. ", Validation),
 }
+MODELS_OF_EXPERIMENTS: dict[str, tuple[str, type[BaseModel]]] = {
+    "Experiment": ("", Experiment),
+    "A variant": ("An entry of `variants`. ", Variant),
+    "Model": ("`model`. ", AblationModel),
+    "A file": ("An entry of `files` and of `evaluations`. ", NamedFile),
+    "Controls": ("`controls`. ", Controls),
+}
 
 
 def module_map() -> str:
@@ -125,6 +133,14 @@ def mixture_fields() -> str:
     """Return a page with every field of a mixture."""
     head = f"# Mixture fields\n\nAll fields of a mixture. {MADE} [Mixtures](mixtures.md) explains them.\n"
     return "\n".join([head, *field_tables(MODELS_OF_MIXTURES)])
+
+
+def experiment_fields() -> str:
+    """Return a page with every field of an experiment."""
+    head = (
+        f"# Experiment fields\n\nAll fields of an experiment. {MADE} [Ablation](ablation.md) explains them.\n"
+    )
+    return "\n".join([head, *field_tables(MODELS_OF_EXPERIMENTS)])
 
 
 def field_tables(models: dict[str, tuple[str, type[BaseModel]]]) -> Iterator[str]:
@@ -234,7 +250,8 @@ def in_bytes(value: int) -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "docs/map.md": module_map, "docs/recipe-fields.md": recipe_fields, "docs/limits.md": limits_page,
-    "docs/mixture-fields.md": mixture_fields, "docs/commands.md": commands,
+    "docs/mixture-fields.md": mixture_fields, "docs/experiment-fields.md": experiment_fields,
+    "docs/commands.md": commands,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from docs.generate import PAGES
 from zyda_flows import deployments, flows, tasks
 from zyda_flows.flows.command.demo import write_demo
 from zyda_flows.tasks import errors
+from zyda_flows.tasks.ablation.experiment import load_experiment
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.recipe.loading import NumberedKeys, load_recipe
 
@@ -59,6 +60,10 @@ def test_recipe_of_the_documentation_loads(block, tmp_path):
     }
     said = yaml.load(block, Loader=NumberedKeys)
     path = tmp_path / "recipe.yaml"
+    if "variants" in said:
+        path.write_text(block)
+        assert load_experiment(str(path)).variants
+        return
     if "corpora" in said:
         path.write_text(block)
         assert load_mixture(str(path)).parts

@@ -11,6 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from zyda_flows.flows.command import (
+    ablate,
     audit,
     build,
     check,
@@ -52,7 +53,7 @@ PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Inspect a corpus": (ledger, explain, find, look, audit, report),
     "Maintain a corpus": (verify, clean, forget),
     "Publish a corpus": (export, push),
-    "Train on corpora": (mix, trace_mixture),
+    "Train on corpora": (mix, trace_mixture, ablate),
     "Run it from Prefect": (up, status, watch, down),
 }
 

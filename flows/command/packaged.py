@@ -1,4 +1,4 @@
-"""Read the files of the package: recipes, mixtures, and the models of the demo."""
+"""Read the files of the package: recipes, mixtures, experiments, and the models of the demo."""
 
 import re
 from importlib.resources import files
@@ -8,12 +8,16 @@ from pathlib import Path
 from zyda_flows.tasks.errors import BadInput, Denied
 
 PACKAGE = Path(str(files("zyda_flows")))
-FOLDERS = {"": "recipes", "mixtures/": "mixtures"}  # by the prefix of their names
+FOLDERS = {
+    "": "recipes",
+    "mixtures/": "mixtures",
+    "experiments/": "experiments",
+}  # by the prefix of their names
 SCHEMA = "# yaml-language-server: $schema="
 
 
 def packaged_files() -> dict[str, Path]:
-    """Return recipes and mixtures by name: `zyda2` is a recipe, `mixtures/zyda2` a mixture."""
+    """Return recipes, mixtures and experiments by name: `zyda2` is a recipe, `mixtures/zyda2` a mixture."""
     return {
         prefix + path.stem: path
         for prefix, folder in FOLDERS.items()
@@ -25,7 +29,9 @@ def text_of(name: str) -> str:
     """Return the text of a recipe or mixture, with the path of its schema for editors."""
     path = packaged_files().get(name)
     if path is None:
-        raise BadInput(f"{name}: the package has no recipe or mixture of this name; zyda recipes lists them")
+        raise BadInput(
+            f"{name}: the package has no recipe, mixture or experiment of this name; zyda recipes lists them"
+        )
     return path.read_text(encoding="utf-8").replace(SCHEMA, f"{SCHEMA}{path.parent}/", 1)
 
 

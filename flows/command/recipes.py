@@ -1,4 +1,4 @@
-"""`zyda recipes`: list, print or copy the recipes and mixtures of the package."""
+"""`zyda recipes`: list, print or copy the recipes, mixtures and experiments of the package."""
 
 from pathlib import Path
 from typing import Annotated
@@ -8,6 +8,7 @@ import typer
 from zyda_flows.flows.command.packaged import packaged_files, sentence_of, text_of, write_new
 from zyda_flows.flows.command.terminal import console, say, table_of
 
+NEXT = {"mixtures": "zyda mix --plan", "experiments": "zyda ablate"}  # the command for a file of a folder
 EXAMPLES = ("zyda recipes", "zyda recipes zyda2 > my.yaml", "zyda recipes mixtures/zyda2 --to mixture.yaml")
 
 
@@ -24,10 +25,11 @@ def recipes(
         Path | None, typer.Option(metavar="FILE", help="Write it to this new file instead of printing it.")
     ] = None,
 ) -> None:
-    """List the recipes and mixtures of the package, or print one of them.
+    """List the recipes, mixtures and experiments of the package, or print one of them.
 
-    Names of mixtures begin with `mixtures/`. To use one of them, write a copy with --to. In the copy of a recipe,
-    set `storage` and the files of the sources; in the copy of a mixture, set `storage` and `corpora`.
+    Names of mixtures begin with `mixtures/`, those of experiments with `experiments/`. To use a file, write a copy
+    with --to. In the copy of a recipe, set `storage` and the files of the sources; in the copy of a mixture, set
+    `storage` and `corpora`; in the copy of an experiment, set `storage`, the variants and the evaluations.
     """
     if name is None:
         print_list()
@@ -35,7 +37,7 @@ def recipes(
         typer.echo(text_of(name), nl=False)
     else:
         write_new(to, text_of(name))
-        command = "zyda mix --plan" if name.startswith("mixtures/") else "zyda check"
+        command = NEXT.get(name.partition("/")[0], "zyda check")
         say(f"wrote {to}; change it, then: {command} {to}")
 
 

@@ -41,6 +41,17 @@ def axes(width: float = 8, height: float = 3.4) -> tuple[Figure, Axes]:
     return figure, figure.add_subplot()
 
 
+def axes_beside(number: int, in_a_row: int) -> tuple[Figure, list[Axes]]:
+    """Return a new figure with small plots beside each other that share their axes."""
+    columns = min(number, in_a_row)
+    rows = -(-number // columns)
+    figure = Figure(figsize=(2.1 * columns + 0.4, 2.1 * rows + 0.2), facecolor="white")
+    plots = [*figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).flat]
+    for plot in plots[number:]:
+        plot.set_axis_off()
+    return figure, plots[:number]
+
+
 def short(number: float, _: object = None) -> str:
     """Return a number with three digits and a suffix: 1.2M."""
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):

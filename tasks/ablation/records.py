@@ -14,6 +14,7 @@ VERSION = 1
 RUNS = "runs"
 HALVES = 9  # random halves of a sample that are compared
 CURVE_POINTS = 200
+SHARE, EPOCHS = 0.01, 0.05  # by which the share and, relatively, the epochs of a part may differ
 
 
 class PartContent(Record):
@@ -132,7 +133,7 @@ def reason_not_held(record: RunRecord, run: RunInput, parts: Sequence[PartConten
         return "other parts"
     for part in parts:
         old = before[part.name]
-        if (old.share, old.epochs) != (part.share, part.epochs):
+        if abs(old.share - part.share) > SHARE or abs(old.epochs / part.epochs - 1) > EPOCHS:
             return f"part {part.name} has another share or number of epochs"
         distance = hellinger(old.cells, part.cells) if old.digest != part.digest else 0.0
         limit = min(old.halves, part.halves)

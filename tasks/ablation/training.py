@@ -86,7 +86,7 @@ class Checkpoint:
 
     folder: Folder
     path: str
-    seconds: float = CHECKPOINT_SECONDS
+    seconds: float
 
     def load(self) -> dict[str, Tensor]:
         """Return the stored tensors; none if there is no checkpoint."""

@@ -15,6 +15,7 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 NAMES = [
     *sorted(path.stem for path in (REPOSITORY / "recipes").glob("*.yaml")),
     *sorted(f"mixtures/{path.stem}" for path in (REPOSITORY / "mixtures").glob("*.yaml")),
+    *sorted(f"experiments/{path.stem}" for path in (REPOSITORY / "experiments").glob("*.yaml")),
 ]
 FOR_EDITORS = r"# yaml-language-server: \$schema=(.*schema\.json)\n"
 
@@ -34,7 +35,7 @@ def test_list_has_every_recipe_and_mixture_with_a_description():
 @pytest.mark.parametrize("name", NAMES)
 def test_printed_copy_has_the_local_path_of_the_schema(name):
     completed = zyda_here("recipes", name)
-    path = REPOSITORY / (f"{name}.yaml" if name.startswith("mixtures/") else f"recipes/{name}.yaml")
+    path = REPOSITORY / (f"{name}.yaml" if "/" in name else f"recipes/{name}.yaml")
     head = re.match(FOR_EDITORS, completed.stdout)
     with open(head[1]) as schema:
         assert schema.read() == path.with_name("schema.json").read_text()
@@ -61,9 +62,12 @@ def test_copy_never_overwrites_a_file(tmp_path):
     [
         (
             ["zyda3"],
-            "zyda3: the package has no recipe or mixture of this name; zyda recipes lists them",
+            "zyda3: the package has no recipe, mixture or experiment of this name; zyda recipes lists them",
         ),
-        (["../recipes/zyda2"], "../recipes/zyda2: the package has no recipe or mixture of this name"),
+        (
+            ["../recipes/zyda2"],
+            "../recipes/zyda2: the package has no recipe, mixture or experiment of this name",
+        ),
         (["zyda2", "--to", "/nowhere/my.yaml"], "/nowhere/my.yaml: No such file or directory"),
     ],
 )

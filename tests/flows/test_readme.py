@@ -10,7 +10,7 @@ from contextlib import chdir
 
 import pytest
 from small_corpus import REPOSITORY, STEPS, TOKENIZER, Corpus, prose, zyda, zyda_here
-from small_mixtures import mixture_file
+from small_mixtures import experiment_file, mixture_file
 from stand_in_hub import StandInHub
 
 from zyda_flows.tasks import pipeline
@@ -73,6 +73,7 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
     corpus.recipe |= {"documents": STEPS, "name": "readme"}
     corpus.write()
     mixture_file(folder, [corpus], parts=[{"name": "all", "epochs": 1}], budget=...)
+    experiment_file(folder, corpus)
     (folder / "text.txt").write_text(prose("best alone"))
     for line in ("zyda up", "zyda build recipe.yaml"):
         process = run(line)
@@ -113,6 +114,7 @@ PLACEHOLDERS = {
     "s3://...": "elsewhere",
     "URL": "copies",
     "OWNER/NAME": "lab/readme",
+    "EXPERIMENT": "experiment.yaml",
     "MIXTURE": "mixture.yaml",
     "MIX": "mixed/mixture",
     "POSITION": "7",

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 ZYDA = PYTHON.parent / "zyda"
 NOT_OURS = (
-    "tasks", "flows", "deployments", "textkernels", "recipes", "mixtures", "docs", "benchmarks", "examples", "infra",
+    "tasks", "flows", "deployments", "textkernels", "recipes", "mixtures", "experiments", "docs", "benchmarks", "examples", "infra",
     "tests",
 )  # fmt: skip
 DOCUMENTS = 40  # for each kind of text
@@ -84,7 +84,7 @@ def test_wheel_has_exactly_the_files_of_the_repository():
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("zyda_flows/")}
     tracked = subprocess.run(
-        ["git", "ls-files", "tasks", "flows", "deployments", "textkernels", "recipes", "mixtures", "zyda_flows/*.py"],
+        ["git", "ls-files", "tasks", "flows", "deployments", "textkernels", "recipes", "mixtures", "experiments", "zyda_flows/*.py"],
         cwd=REPOSITORY, capture_output=True, text=True, check=True,
     ).stdout.splitlines()  # fmt: skip
     expected = {name if name.startswith("zyda_flows/") else f"zyda_flows/{name}" for name in tracked}

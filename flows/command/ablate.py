@@ -1,0 +1,155 @@
+"""`zyda ablate`: compare variants of a corpus by small models."""
+
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from threading import Event, Thread
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from zyda_flows.flows.command.processes import done_by, own_processes
+from zyda_flows.flows.command.terminal import console, say, table_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from zyda_flows.tasks.ablation.experiment import Experiment
+    from zyda_flows.tasks.ablation.results import AblationResult
+
+EXAMPLES = ("zyda ablate experiment.yaml", "zyda ablate experiment.yaml --list")
+SECONDS = 2.0  # between two looks at the progress of runs
+
+
+def ablate(
+    file: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="YAML file of the experiment.")],
+    list_runs: Annotated[
+        bool,
+        typer.Option("--list", help="List the stored runs, and which of them hold for the present corpora."),
+    ] = False,
+    storage: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Folder or fsspec URL, instead of `storage` of the file."),
+    ] = None,
+) -> None:
+    """Compare variants of a corpus by small models, with an interval of each difference.
+
+    Variants are corpora, recipes or mixtures. A model is trained several times on each, from the start or from a
+    base model, for the same number of tokens. A difference is claimed only beyond the noise of the repeats;
+    otherwise the smallest difference that would have been seen is printed. Measure and decision rule are fixed
+    before the first run.
+
+    After an interruption, start the command again: finished runs are not repeated, and others continue. The page
+    ablation.html and the card README.md have verdicts, controls, loss curves and the cost.
+    """
+    from zyda_flows.tasks.ablation.experiment import load_experiment  # late
+
+    experiment = load_experiment(file, storage=storage)
+    err = console(stderr=True)
+    with err.status("reading") as status:
+
+        def show(step: str) -> None:
+            status.update(step) if err.is_terminal else err.print(step)
+
+        if list_runs:
+            print_runs(experiment, show)
+            return
+        from zyda_flows.tasks.ablation.ablation import ablate  # late
+
+        with runs_in_processes(status) as run_jobs:
+            result = ablate(experiment, run_jobs, show)
+    print_result(experiment, result)
+
+
+@contextmanager
+def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], list[Any]]]":
+    """Yield a function that trains runs in processes, and shows their steps on a terminal."""
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # late
+
+    err = console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+
+    def run_jobs(runs: Sequence[Any], finished: int) -> list[Any]:
+        status.stop()
+        if not runs:
+            return []
+        done, steps = dict[str, Any](), runs[0].settings.steps
+        with own_processes() as pool, Progress(*columns, console=err, disable=not err.is_terminal) as bars:
+            bar = bars.add_task(f"{len(runs)} runs", total=len(runs) * steps)
+            with watched(lambda: bars.update(bar, completed=steps_of(runs, done))):
+                for run, record in done_by(pool, runs):
+                    done[run.key] = record
+                    named = f"{len(done)} of {len(runs)} runs, {finished} were finished"
+                    bars.update(bar, description=named, completed=steps_of(runs, done))
+                    if not err.is_terminal:
+                        err.print(f"{named}: {run.variant}, seed {run.input.seed}, {record.seconds:.0f} s")
+        return [done[run.key] for run in runs]
+
+    yield run_jobs
+
+
+def steps_of(runs: Sequence[Any], done: dict[str, Any]) -> int:
+    """Return the finished steps of runs."""
+    from zyda_flows.tasks.ablation.runs import read_progress  # late
+
+    steps = 0
+    for run in runs:
+        progress = None if run.key in done else read_progress(run.folder, run.key)
+        steps += run.settings.steps if run.key in done else progress.step if progress else 0
+    return steps
+
+
+@contextmanager
+def watched(look: Callable[[], object]) -> "Iterator[None]":
+    """Call a function every few seconds during the block, in a thread."""
+    ended = Event()
+
+    def watch() -> None:
+        while not ended.wait(SECONDS):
+            look()
+
+    thread = Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def print_result(experiment: "Experiment", result: "AblationResult") -> None:
+    """Write the pages of a result, and print its verdicts."""
+    from zyda_flows.flows.reporting.ablation_page import PAGE, verdict_table, write_pages  # late
+    from zyda_flows.tasks.ablation.results import control_sentences, sentence  # late
+
+    write_pages(experiment.folder, result)
+    for shown in verdict_table(result):
+        table = table_of(*shown.names, words=shown.names[:2], title=shown.title)
+        for row in shown.rows:
+            table.add_row(*row)
+        console().print(table)
+    for comparison in result.comparisons:
+        say(sentence(comparison, result.baseline))
+    for line in control_sentences(result):
+        say(line)
+    say(f"page: {experiment.folder.url}/{PAGE}")
+
+
+def print_runs(experiment: "Experiment", show: Callable[[str], object]) -> None:
+    """Print the stored runs of an experiment, and which of them hold for the present corpora."""
+    from zyda_flows.tasks.ablation.ablation import planned  # late
+    from zyda_flows.tasks.ablation.planned_runs import finished_runs, listed_records  # late
+
+    _, _, runs = planned(experiment, show)
+    table = table_of(
+        "variant", "seed", "parameters", "finished", "holds", words=("variant", "finished", "holds")
+    )
+    for record, reason in listed_records(runs):
+        holds = f"no: {reason}" if reason else "yes"
+        table.add_row(
+            record.variant, str(record.input.seed), f"{record.parameters:,}", record.finished, holds
+        )
+    console().print(table)
+    found = finished_runs(runs)
+    say(
+        f"{len(found)} of {len(runs)} runs of this experiment hold; {len(runs) - len(found)} would be trained"
+    )

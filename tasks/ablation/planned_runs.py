@@ -1,0 +1,113 @@
+"""The runs that an experiment needs, and the records that hold for them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zyda_flows.tasks.ablation.experiment import Experiment
+from zyda_flows.tasks.ablation.preparation import Prepared
+from zyda_flows.tasks.ablation.records import RunInput, RunRecord, read_runs, reason_not_held
+from zyda_flows.tasks.ablation.runs import Run
+from zyda_flows.tasks.quality.encoders import digest_of_model
+from zyda_flows.tasks.tokens.stored import load_tokenizer
+
+if TYPE_CHECKING:
+    from zyda_flows.tasks.ablation.training import TrainingSettings
+
+EQUAL, DEGRADED = "equal control", "degraded control"
+EQUAL_SEEDS = 1_000_000  # added to the seeds of the equal control
+NOISE, REPLAYED = 0.1, 0.5
+
+
+def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list[Run]:
+    """Return the runs of all variants and controls, by size and repeat. Raises BadRequest for the model."""
+    runs = list[Run]()
+    for size, (model, settings, base) in enumerate(models_of(experiment, prepared)):
+        for repeat in range(experiment.repeats):
+            given = RunInput(
+                tokenizer=prepared.tokenizer, held_out=prepared.held_out, model=model, settings=asdict(settings),
+                protocol=protocol, seed=experiment.seed + repeat,
+            )  # fmt: skip
+            first = Run(
+                experiment.folder, prepared, prepared.variants[0].name, 0, size, given, settings, base
+            )
+            runs += [
+                replace(first, variant=variant.name, place=place)
+                for place, variant in enumerate(prepared.variants)
+            ]
+            if experiment.controls.equal:
+                other = given.model_copy(update={"seed": given.seed + EQUAL_SEEDS})
+                runs.append(replace(first, variant=EQUAL, input=other))
+            if experiment.controls.degraded is not None:
+                is_noise = experiment.controls.degraded == "noise"
+                change = {"noise": NOISE} if is_noise else {"replayed": REPLAYED}
+                runs.append(replace(first, variant=DEGRADED, input=given.model_copy(update=change)))
+    return runs
+
+
+def models_of(
+    experiment: Experiment, prepared: Prepared
+) -> Iterator[tuple[dict[str, str | int], "TrainingSettings", str | None]]:
+    """Yield the model of each size, its training settings, and the folder of its base."""
+    from zyda_flows.tasks.ablation.model import base_folder, shape_of  # late: torch
+    from zyda_flows.tasks.ablation.training import TrainingSettings
+
+    def settings(rate: float) -> TrainingSettings:
+        return TrainingSettings(
+            experiment.sequence, experiment.batch, int(experiment.tokens), experiment.rate or rate,
+            experiment.warmup, experiment.schedule,
+        )  # fmt: skip
+
+    if experiment.model.base is not None:
+        tokenizer = load_tokenizer(experiment.tokenizer)
+        folder = base_folder(experiment.model.base, experiment.model.revision, tokenizer)
+        yield (
+            {"base": Path(experiment.model.base).name, "digest": digest_of_model(folder)},
+            settings(1e-4),
+            str(folder),
+        )
+    for parameters in experiment.model.parameters or ():
+        shape = shape_of(parameters, prepared.vocabulary)
+        model: dict[str, str | int] = {
+            "vocabulary": shape.vocabulary,
+            "width": shape.width,
+            "layers": shape.layers,
+        }
+        yield model, settings(3e-3 * (1e6 / shape.parameters) ** (1 / 3)), None
+
+
+def finished_runs(runs: list[Run]) -> dict[str, RunRecord]:
+    """Return the records that hold for runs, by the key of the run: its own, or one of similar documents."""
+    stored = read_runs(runs[0].folder) if runs else []
+    by_key = {record.key: record for record in stored}
+    found = dict[str, RunRecord]()
+    for run in runs:
+        contents = [part.content for part in run.parts]
+        similar = (
+            record
+            for record in stored
+            if record.variant == run.variant and not reason_not_held(record, run.input, contents)
+        )
+        record = by_key.get(run.key) or next(similar, None)
+        if record is not None:
+            found[run.key] = record
+    return found
+
+
+def listed_records(runs: Sequence[Run]) -> list[tuple[RunRecord, str]]:
+    """Return all stored records of an experiment, each with the reason why it does not hold; "" if it holds."""
+    stored = read_runs(runs[0].folder) if runs else []
+    return [(record, reason_of(record, runs)) for record in stored]
+
+
+def reason_of(record: RunRecord, runs: Sequence[Run]) -> str:
+    """Return why a record holds for no run; of several reasons, that of the run with the same seed and model."""
+    reasons = dict[tuple[bool, bool], str]()
+    for run in runs:
+        if run.variant == record.variant:
+            reason = reason_not_held(record, run.input, [part.content for part in run.parts])
+            if not reason:
+                return ""
+            reasons[run.input.seed == record.input.seed, run.input.model == record.input.model] = reason
+    return reasons[max(reasons)] if reasons else f"the experiment has no variant {record.variant}"

@@ -1,0 +1,192 @@
+"""Prepare an experiment: draw documents, hold out others, and store both as tables of token ids."""
+
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from zyda_flows.tasks.ablation.documents import Encoder
+from zyda_flows.tasks.ablation.drawing import Drawn, draw, prefix
+from zyda_flows.tasks.ablation.experiment import FILE, Experiment
+from zyda_flows.tasks.ablation.held_out import HELD_OUT_RECORD, HeldOutSet, held_out_set, near_held_out
+from zyda_flows.tasks.ablation.questions import QuestionEncoder, read_questions
+from zyda_flows.tasks.ablation.records import PartContent
+from zyda_flows.tasks.ablation.variants import OpenedVariant, draws_of, open_variants
+from zyda_flows.tasks.quality.training.sample import draw_sample
+from zyda_flows.tasks.storage.artifacts import WORK, Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
+from zyda_flows.tasks.storage.tables import write_table
+from zyda_flows.tasks.tokens.engine import TokenEngine
+from zyda_flows.tasks.tokens.stored import load_tokenizer
+
+VERSION = 1
+CANDIDATES = 8  # times the documents to hold out
+FILE_DOCUMENTS = 2000  # of a file of held-out texts
+SOURCE = "source:"
+Say = Callable[[str], object]
+
+
+class PreparedPart(Record):
+    """The documents of a part. table: DRAWN, sorted by hash; the run reads the first `documents` of it."""
+
+    table: Artifact
+    documents: int
+    content: PartContent
+
+
+class PreparedVariant(Record):
+    """A variant, ready for its runs."""
+
+    name: str
+    parts: tuple[PreparedPart, ...]
+
+
+class Prepared(Record):
+    """An experiment, ready for its runs.
+
+    separator, vocabulary: the id of the token before each document, and the number of ids. tokenizer, held_out:
+    digests. texts, documents: DRAWN, and its number of rows, by measure. questions: OPTIONS, by evaluation.
+    excluded: drawn documents that are held out, or near-duplicates of held-out ones.
+    """
+
+    separator: int
+    vocabulary: int
+    tokenizer: str
+    held_out: str
+    variants: tuple[PreparedVariant, ...]
+    texts: dict[str, Artifact]
+    questions: dict[str, Artifact]
+    documents: dict[str, int]
+    excluded: int
+
+
+def prepare(experiment: Experiment, say: Say = lambda _: None) -> Prepared:
+    """Draw and store the documents of an experiment; stored results are reused while all inputs are the same.
+
+    Raises BadRecipe with the line of a fault, and BadInput for a file of texts or questions.
+    """
+    folder = experiment.folder
+    folder.check_writable()
+    tokenizer = load_tokenizer(experiment.tokenizer)
+    separator = tokenizer.token_to_id(experiment.separator)
+    if separator is None:
+        raise experiment.fault(f"separator: the tokenizer has no token {experiment.separator!r}", "separator")
+    variants = open_variants(experiment)
+    path = f"{WORK}/prepared-{preparation_key(experiment, variants, tokenizer)}.json"
+    if (stored := read_record(folder, path, Prepared)) is not None:
+        return stored
+    engine = TokenEngine(tokenizer, special_as_text=experiment.special_tokens == "text")
+    encoder = Encoder(engine, separator)
+    question_encoder = QuestionEncoder(load_tokenizer(experiment.tokenizer), separator)
+    texts = texts_of_files(experiment, encoder)
+    questions = {
+        file.name: read_questions(file.name, file.url, experiment.questions, question_encoder)
+        for file in experiment.evaluations
+    }
+    drawn = draws(experiment, variants, encoder, say)
+    held_out = held_out_set(experiment, variants, drawn)
+    say("finding near-duplicates of held-out documents")
+    is_near = near_held_out([*held_out.values(), *texts.values()], drawn)
+    prepared_variants = [
+        prepared_variant(experiment, variant, drawn[number], is_near, number)
+        for number, variant in enumerate(variants)
+    ]
+    measured = {**{f"{SOURCE}{source}": table for source, table in held_out.items()}, **texts}
+    prepared = Prepared(
+        separator=separator,
+        vocabulary=max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1,
+        tokenizer=digest_of(tokenizer.to_str()),
+        held_out=digest_of(
+            {source: table.column("hash").to_pylist() for source, table in sorted(held_out.items())}
+        ),
+        variants=tuple(prepared_variants),
+        texts={name: stored_table(folder, table) for name, table in measured.items()},
+        questions={name: stored_table(folder, table) for name, table in questions.items()},
+        documents={name: len(table) for name, table in measured.items()},
+        excluded=len(is_near),
+    )
+    hashes = {source: tuple(table.column("hash").to_pylist()) for source, table in held_out.items()}
+    write_record(folder, HELD_OUT_RECORD, HeldOutSet(hashes=hashes))
+    write_record(folder, path, prepared)
+    return prepared
+
+
+def preparation_key(experiment: Experiment, variants: Sequence[OpenedVariant], tokenizer: Tokenizer) -> str:
+    """Hash everything that determines the prepared documents."""
+    fields = experiment.model_dump(
+        mode="json",
+        include={"special_tokens", "separator", "tokens", "target_tokens", "weights", "held_out", "files",
+                 "evaluations", "questions", "variants"},
+    )  # fmt: skip
+    opened = [
+        [
+            [corpus.digest for corpus in variant.corpora],
+            [part.model_dump() for part in variant.parts],
+            variant.shares,
+        ]
+        for variant in variants
+    ]
+    return digest_of([VERSION, fields, opened, tokenizer.to_str()])
+
+
+def texts_of_files(experiment: Experiment, encoder: Encoder) -> dict[str, pa.Table]:
+    """Return DRAWN for each file of held-out texts, by the name of its measure."""
+    samples = {file.name: draw_sample([file.url], "text", (), FILE_DOCUMENTS) for file in experiment.files}
+    return {
+        f"{FILE}{name}": encoder.documents(sample.texts, sample.hashes) for name, sample in samples.items()
+    }
+
+
+def draws(
+    experiment: Experiment, variants: Sequence[OpenedVariant], encoder: Encoder, say: Say
+) -> dict[int, Drawn]:
+    """Draw the documents of all variants, by their numbers. Variants with the same parts share a draw."""
+    stored = read_record(experiment.folder, HELD_OUT_RECORD, HeldOutSet)
+    kept = [*chain.from_iterable(stored.hashes.values())] if stored is not None else []
+    drawn = dict[int, Drawn]()
+    for numbers, needs in draws_of(variants, experiment.tokens):
+        first = variants[numbers[0]]
+        say(f"drawing documents of {', '.join(variants[number].name for number in numbers)}")
+        found = draw(first.corpora, first.parts, needs, encoder, CANDIDATES * experiment.held_out, kept)
+        drawn |= dict.fromkeys(numbers, found)
+    return drawn
+
+
+def prepared_variant(
+    experiment: Experiment, variant: OpenedVariant, drawn: Drawn, is_near: NDArray[np.uint64], number: int
+) -> PreparedVariant:
+    """Store the documents of a variant. Raises BadRecipe if too few are left of a part."""
+    parts = list[PreparedPart]()
+    for place, (part, need) in enumerate(zip(variant.parts, variant.needs(experiment.tokens), strict=True)):
+        if not need:
+            continue
+        table = drawn.parts[place]
+        table = table.filter(pa.array(~np.isin(table.column("hash").to_numpy(), is_near)))
+        read = prefix(table, int(np.ceil(need)))
+        tokens = int(read.column("n_tokens").to_numpy().sum())
+        if tokens < need:
+            raise experiment.fault(
+                f"tokens: variant {variant.name}: part {part.name} needs {need:,.0f} tokens, but without held-out "
+                f"documents and their near-duplicates it has {tokens:,}; lower `tokens`, or give `target_tokens`",
+                "tokens",
+            )
+        content = PartContent.of(part.name, read, variant.shares[place], variant.epochs[place])
+        parts.append(
+            PreparedPart(table=stored_table(experiment.folder, table), documents=len(read), content=content)
+        )
+    return PreparedVariant(name=variant.name, parts=tuple(parts))
+
+
+def stored_table(folder: Folder, table: pa.Table) -> Artifact:
+    """Write a table under the digest of its content, unless it is stored."""
+    table = table.combine_chunks()
+    with pa.BufferOutputStream() as sink:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        digest = sha256(sink.getvalue()).hexdigest()[:20]
+    return write_table(folder, f"{WORK}/documents/{digest}.parquet", digest, table)

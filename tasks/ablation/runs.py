@@ -1,0 +1,179 @@
+"""The runs of an experiment: each trains a model on a variant, measures it, and writes its record."""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from zyda_flows.tasks.ablation.documents import token_ids
+from zyda_flows.tasks.ablation.experiment import ACCURACY, GOLD, HELD_OUT
+from zyda_flows.tasks.ablation.ordering import ordered, with_noise
+from zyda_flows.tasks.ablation.preparation import SOURCE, Prepared, PreparedPart
+from zyda_flows.tasks.ablation.questions import scores
+from zyda_flows.tasks.ablation.records import (
+    RunInput,
+    RunRecord,
+    curve_of,
+    key_of,
+    read_run,
+    write_run,
+)
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import read_table
+from zyda_flows.tasks.tokens.engine import TokenIds
+
+if TYPE_CHECKING:
+    from zyda_flows.tasks.ablation.training import TrainingSettings
+
+CHECKPOINTS, PROGRESS = "checkpoints", "progress"
+PROGRESS_SECONDS = 3.0
+
+
+class RunProgress(Record):
+    """An unfinished run: its finished steps, all its steps, and its curve so far."""
+
+    step: int
+    steps: int
+    curve: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a variant.
+
+    place: of the variant in `prepared`. size: the number of the model's size. base: the folder of the base model.
+    """
+
+    folder: Folder
+    prepared: Prepared
+    variant: str
+    place: int
+    size: int
+    input: RunInput
+    settings: "TrainingSettings"
+    base: str | None = None
+
+    @property
+    def parts(self) -> tuple[PreparedPart, ...]:
+        return self.prepared.variants[self.place].parts
+
+    @property
+    def key(self) -> str:
+        return key_of(self.input, [part.content for part in self.parts])
+
+    def __call__(self) -> RunRecord:
+        """Return the record of the run, which is trained unless its record is stored."""
+        if (stored := read_run(self.folder, self.key)) is not None:
+            return stored
+        from zyda_flows.tasks.ablation.training import (  # late: torch
+            CHECKPOINT_SECONDS,
+            Checkpoint,
+            TokenStream,
+            train,
+        )
+
+        began = time.monotonic()
+        model = self.new_model()
+        documents, order = self.documents_in_order()
+        checkpoint = Checkpoint(self.folder, f"{CHECKPOINTS}/{self.key}.safetensors", CHECKPOINT_SECONDS)
+        losses = list[float]()
+        written = began
+
+        def progress(step: int, loss: float) -> None:
+            nonlocal written
+            losses.append(loss)
+            if time.monotonic() - written > PROGRESS_SECONDS:
+                written = time.monotonic()
+                offset = step - len(losses)
+                curve = tuple((end + offset, mean) for end, mean in curve_of(np.array(losses)))
+                state = RunProgress(step=step, steps=self.settings.steps, curve=curve)
+                self.folder.write(f"{PROGRESS}/{self.key}.json", state.model_dump_json().encode())
+
+        curve = train(model, TokenStream(documents, order), self.settings, checkpoint, progress)
+        record = self.record(model, curve, began)
+        write_run(self.folder, record)
+        self.folder.delete(f"{PROGRESS}/{self.key}.json")
+        return record
+
+    def new_model(self) -> Any:
+        from zyda_flows.tasks.ablation.model import Shape, base_model, new_model  # late: torch
+
+        if self.base is not None:
+            return base_model(Path(self.base))
+        shape = Shape(int(self.input.model["vocabulary"]), int(self.input.model["width"]))
+        return new_model(shape, self.settings.sequence, self.input.seed)
+
+    def documents_in_order(self) -> tuple[TokenIds, NDArray[np.int64]]:
+        """Return the documents of the run, and their order, in which documents may repeat."""
+        parts = [
+            (read_table(self.folder, part.table)[: part.documents], part.content.tokens, part.content.share)
+            for part in self.parts
+        ]
+        documents, order = ordered(parts, self.settings.tokens, self.input.seed, self.input.replayed)
+        return (with_noise(documents, self.input.noise) if self.input.noise else documents), order
+
+    def record(self, model: Any, losses: NDArray[np.float64], began: float) -> RunRecord:
+        """Measure a trained model, and return the record of the run."""
+        import torch  # late
+
+        from zyda_flows.tasks.ablation.training import device_of_machine
+
+        device = device_of_machine()
+        return RunRecord(
+            variant=self.variant,
+            input=self.input,
+            parts=tuple(part.content for part in self.parts),
+            curve=curve_of(losses),
+            measures=measures_of(model, self.folder, self.prepared, self.settings.sequence),
+            parameters=sum(parameter.numel() for parameter in model.parameters()),
+            tokens=self.settings.steps * self.settings.batch * self.settings.sequence,
+            device=torch.cuda.get_device_name() if device == "cuda" else "CPU, one core",
+            torch=torch.__version__,
+            seconds=time.monotonic() - began,
+            finished=datetime.now(UTC).isoformat(timespec="seconds"),
+        )
+
+
+def measures_of(model: Any, folder: Folder, prepared: Prepared, sequence: int) -> dict[str, float]:
+    """Return the measures of a model by name: bits per byte of texts, and the scores of evaluation sets."""
+    from zyda_flows.tasks.ablation.measures import (
+        bits_per_byte,
+        continuation_nats,
+        document_nats,
+    )  # late: torch
+
+    found = dict[str, float]()
+    for name, artifact in prepared.texts.items():
+        table = read_table(folder, artifact)
+        nats = document_nats(model, token_ids(table), sequence)
+        found[name] = bits_per_byte(nats, table.column("n_bytes").to_numpy())
+    found[HELD_OUT] = mean_of(found, SOURCE)
+    for name, artifact in prepared.questions.items():
+        options = read_table(folder, artifact)
+        pairs = zip(
+            options.column("context").to_pylist(), options.column("continuation").to_pylist(), strict=True
+        )
+        values = scores(options, continuation_nats(model, [*pairs], sequence))
+        found |= {f"{measure}:{name}": value for measure, value in values.items()}
+    if prepared.questions:
+        found |= {name: mean_of(found, f"{name}:") for name in (GOLD, ACCURACY)}
+    return found
+
+
+def mean_of(measures: dict[str, float], start: str) -> float:
+    return float(np.mean([value for name, value in measures.items() if name.startswith(start)]))
+
+
+def read_progress(folder: Folder, key: str) -> RunProgress | None:
+    """Return the progress of a run, or None if it has not begun or is finished."""
+    content = folder.read_if_there(f"{PROGRESS}/{key}.json")
+    with suppress(ValidationError):
+        return RunProgress.model_validate_json(content) if content else None
+    return None

@@ -1,0 +1,283 @@
+"""A whole experiment: protocol, runs, resume, records that hold, and one error for each fault."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from small_corpus import build_here, prose, rows, write_rows, zyda_here
+from small_mixtures import corpus_of, documents, experiment_file, mixture_file
+
+from zyda_flows.tasks.ablation import training
+from zyda_flows.tasks.ablation.ablation import ablate, planned
+from zyda_flows.tasks.ablation.documents import hashes_of
+from zyda_flows.tasks.ablation.experiment import load_experiment
+from zyda_flows.tasks.ablation.ordering import ordered, with_noise
+from zyda_flows.tasks.ablation.planned_runs import listed_records
+from zyda_flows.tasks.errors import BadRecipe, BadRequest, Denied
+from zyda_flows.tasks.storage.tables import read_table
+
+pytestmark = pytest.mark.slow
+PIQA = [{"goal": prose(f"goal {i}", 9), "sol1": "a b", "sol2": "c", "label": i % 2} for i in range(8)]
+
+
+def url_of(corpus):
+    return f"{corpus.recipe['storage']}/{corpus.recipe['name']}"
+
+
+def write(folder, corpus, **changes):
+    sizes = {"name": "small", "sequence": 32, "tokens": 4000}
+    return str(experiment_file(folder, corpus, **{**sizes, **changes}))
+
+
+def run_here(runs, finished):
+    return [run() for run in runs]
+
+
+def nothing(*_):
+    return None
+
+
+@pytest.fixture(scope="module")
+def experiment(small, tmp_path_factory):
+    """Return the file of a finished experiment and its result."""
+    folder = tmp_path_factory.mktemp("experiment")
+    pq.write_table(pa.Table.from_pylist(PIQA), folder / "piqa.parquet")
+    write_rows(folder / "own.jsonl", rows(a=prose("own", 40)))
+    path = write(
+        folder, small,
+        files=[{"name": "own", "url": "own.jsonl"}],
+        evaluations=[{"name": "piqa", "url": "piqa.parquet"}],
+        controls={"equal": False, "degraded": "replay"},
+    )  # fmt: skip
+    return path, ablate(load_experiment(path), run_here, nothing)
+
+
+def test_all_measures_are_there(experiment):
+    _, result = experiment
+    names = {
+        "source:good",
+        "source:other",
+        "held_out",
+        "file:own",
+        "gold:piqa",
+        "accuracy:piqa",
+        "accuracy_sum:piqa",
+    }
+    for series in result.series:
+        assert {*series.means} == names | {"gold", "accuracy"}
+        assert series.means["held_out"] == pytest.approx(
+            (series.means["source:good"] + series.means["source:other"]) / 2
+        )
+    assert {(series.variant, len(series.curves)) for series in result.series} == {
+        ("all", 2), ("long", 2), ("degraded control", 2),
+    }  # fmt: skip
+    assert [comparison.variant for comparison in result.comparisons] == ["long"]
+    assert result.runs * 3968 == result.tokens
+
+
+def test_the_command_reuses_finished_runs_and_writes_the_page(experiment):
+    path, result = experiment
+    done = zyda_here("ablate", path)
+    assert done.returncode == 0, done.stderr
+    folder = load_experiment(path).folder
+    page, card = (folder.read(name).decode() for name in ("ablation.html", "README.md"))
+    for text in (page, card):
+        assert result.protocol in text
+        assert "CPU, one core" in text
+        assert "Degraded control: " in text
+    assert page.count("<svg") == 1
+    assert (
+        "no difference seen; a difference of" in done.stdout
+        or "is better than" in done.stdout
+        or "is worse" in done.stdout
+    )
+    listed = zyda_here("ablate", path, "--list")
+    assert "6 of 6 runs of this experiment hold; 0 would be trained" in listed.stdout
+
+
+def test_trainings_have_no_near_duplicates_of_held_out_documents(experiment, small):
+    path, _ = experiment
+    prepared, _, runs = planned(load_experiment(path), nothing)
+    folder = runs[0].folder
+    texts = {hash_of(row["text"]): row for row in documents([small]).values()}
+    held_out = {
+        name.removeprefix("source:"): read_table(folder, table).column("hash").to_pylist()
+        for name, table in prepared.texts.items()
+        if name.startswith("source:")
+    }
+    for source, hashes in held_out.items():
+        assert 0 < len(hashes) <= 4
+        assert all(texts[each]["source"] == source and texts[each]["n_tokens"] > 300 for each in hashes)
+    held_texts = [texts[each]["text"] for hashes in held_out.values() for each in hashes]
+    for run in runs:
+        for part in run.parts:
+            for each in read_table(folder, part.table).column("hash").to_pylist():
+                words = set(texts[each]["text"].split())
+                assert all(len(words & set(text.split())) < 0.8 * len(words) for text in held_texts)
+
+
+def hash_of(text):
+    return int(hashes_of(pa.array([text], pa.large_string()))[0][0])
+
+
+def test_an_interrupted_run_continues_with_the_same_curve(experiment, small, tmp_path, monkeypatch):
+    path = write(tmp_path, small)
+    _, _, runs = planned(load_experiment(path), nothing)
+    whole = runs[0]()
+    folder = runs[0].folder
+    folder.delete("runs")
+    monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0)
+    steps, train_step = [], training.train_step
+
+    def interrupted(*arguments):
+        steps.append(1)
+        if len(steps) == 12:
+            raise KeyboardInterrupt
+        return train_step(*arguments)
+
+    monkeypatch.setattr(training, "train_step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        runs[0]()
+    assert len(folder.files("checkpoints")) == 1
+    again = runs[0]()
+    assert len(steps) == runs[0].settings.steps + 1
+    assert (again.curve, again.measures) == (whole.curve, whole.measures)
+    assert folder.files("checkpoints") == []
+
+
+def test_another_protocol_is_refused_after_the_first_run(experiment):
+    path, _ = experiment
+    changed = yaml.safe_load(Path(path).read_text()) | {"measure": "file:own"}
+    other = path.replace("experiment.yaml", "other.yaml")
+    Path(other).write_text(yaml.safe_dump(changed))
+    with pytest.raises(
+        Denied, match="another protocol, with `measure` held_out, not file:own; a verdict by another"
+    ):
+        ablate(load_experiment(other), run_here, nothing)
+
+
+def test_runs_hold_while_the_documents_are_similar(tmp_path, compiled):
+    corpus = corpus_of(tmp_path / "corpus", documents=60)
+    path = write(
+        tmp_path, corpus, variants=[{"name": "all", "corpus": url_of(corpus)}], controls={"equal": True}
+    )
+    first = ablate(load_experiment(path), run_here, nothing)
+    assert first.equal is not None
+    write_rows(
+        tmp_path / "corpus/in/good-9.jsonl", rows(**{f"n{i}": prose(f"new {i}", 200) for i in range(1)})
+    )
+    build_here(corpus.load())
+    _, _, runs = planned(load_experiment(path), nothing)
+    assert [reason for _, reason in listed_records(runs)] == [""] * len(runs)
+    write_rows(
+        tmp_path / "corpus/in/good-9.jsonl", rows(**{f"n{i}": f"word{i % 7} " * 300 for i in range(90)})
+    )
+    build_here(corpus.load())
+    _, _, runs = planned(load_experiment(path), nothing)
+    reasons = {reason for _, reason in listed_records(runs)}
+    assert all(re.match("part good has|another held-out", reason) for reason in reasons), reasons
+
+
+def test_a_base_model_is_annealed(small, tmp_path, tokenizer):
+    path = write(tmp_path, small, name="base")
+    _, _, runs = planned(load_experiment(path), nothing)
+    model = runs[0].new_model()
+    training.train(model, training.TokenStream(*runs[0].documents_in_order()), runs[0].settings)
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save(str(tmp_path / "model/tokenizer.json"))
+    annealed = write(
+        tmp_path, small, name="annealed", model={"base": "model"}, schedule="1-sqrt", warmup=0, rate=1e-3,
+        variants=[{"name": "all", "corpus": url_of(small)}], controls={"equal": True},
+    )  # fmt: skip
+    result = ablate(load_experiment(annealed), run_here, nothing)
+    whole = runs[0]()
+    assert result.series[0].curves[0][0][1] < whole.curve[0][1] - 1
+    assert result.series[0].means["held_out"] < whole.measures["held_out"]
+
+
+def test_order_and_noise(experiment):
+    path, _ = experiment
+    _, _, runs = planned(load_experiment(path), nothing)
+    whole, order = runs[0].documents_in_order()
+    _, same = runs[0].documents_in_order()
+    assert np.array_equal(order, same)
+    assert len({*order.tolist()}) == len(order)
+    part = runs[0].parts[0]
+    table = read_table(runs[0].folder, part.table)[: part.documents]
+    _, order = ordered([(table, part.content.tokens, 1.0)], part.content.tokens, 1, 0.5)
+    assert np.bincount(order).max() > 1
+    noisy = with_noise(whole, 0.1)
+    differing = noisy.ids != whole.ids
+    assert 0.05 < differing.mean() < 0.11
+    assert not differing[whole.ends[:-1]].any()
+    for document in range(5):
+        assert {*noisy.of(document).tolist()} <= {*whole.of(document).tolist()}
+
+
+FAULTS = {
+    "no base": ({"model": {"base": "nowhere"}}, BadRequest, "base: .*nowhere cannot be loaded: .*expected a folder with"),
+    "budget": ({"tokens": "5M"}, BadRecipe, r"experiment.yaml:\d+: tokens: variant all: part good needs [\d,]+ tokens, but has"),
+    "not published": (
+        {"variants": [{"name": "a", "corpus": "nowhere"}, {"name": "b", "corpus": "nowhere"}]}, BadRecipe,
+        r"experiment.yaml:\d+: .*nowhere: no corpus is published there",
+    ),
+    "unknown measure": ({"measure": "gold"}, BadRecipe, "measure: gold is not measured here; expected held_out"),
+    "unknown field": ({"modle": 1}, BadRecipe, "modle: unknown field; did you mean model?"),
+    "separator": ({"separator": "<eos>"}, BadRecipe, r"experiment.yaml:\d+: separator: the tokenizer has no token '<eos>'"),
+    "few parameters": ({"model": {"parameters": "100M"}, "sequence": 16}, None, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault[1]])
+def test_one_error_for_each_fault(name, small, tmp_path):
+    changes, kind, message = FAULTS[name]
+    path = write(tmp_path, small, **changes)
+    with pytest.raises(kind, match=message) as error:
+        ablate(load_experiment(path), run_here, nothing)
+    assert len({*error.value.faults}) == (2 if name == "not published" else 1)
+
+
+def test_a_base_model_must_have_the_same_tokenizer(small, tmp_path, tokenizer):
+    path = write(tmp_path, small, name="made")
+    _, _, runs = planned(load_experiment(path), nothing)
+    runs[0].new_model().save_pretrained(tmp_path / "model")
+    other = json.loads(tokenizer.to_str())
+    other["added_tokens"].append({**other["added_tokens"][0], "id": 4096, "content": "<new>"})
+    (tmp_path / "model/tokenizer.json").write_text(json.dumps(other))
+    path = write(tmp_path, small, name="other", model={"base": "model"})
+    with pytest.raises(BadRequest, match="has other ids than `tokenizer`"):
+        planned(load_experiment(path), nothing)
+    config = json.loads((tmp_path / "model/config.json").read_text())
+    (tmp_path / "model/config.json").write_text(
+        json.dumps(config | {"architectures": ["LlamaForSequenceClassification"]})
+    )
+    with pytest.raises(
+        BadRequest, match=r"is no causal language model: its config\.json names LlamaForSequenceClass"
+    ):
+        planned(load_experiment(path), nothing)
+
+
+def test_mixtures_have_their_weights_and_repeats(small, tmp_path):
+    parts = [
+        {"name": "good", "source": "good", "weight": 3},
+        {"name": "other", "source": "other", "weight": 1},
+    ]
+    mixture_file(tmp_path, [small], parts=parts, budget={"tokens": "100K"})
+    variants = [{"name": "natural", "corpus": url_of(small)}, {"name": "weighted", "mixture": "mixture.yaml"}]
+    path = write(tmp_path, small, name="mixed", variants=variants)
+    prepared, _, _ = planned(load_experiment(path), nothing)
+    natural, weighted = ({part.content.name: part.content for part in v.parts} for v in prepared.variants)
+    counts = {
+        source: sum(row["n_tokens"] for row in documents([small]).values() if row["source"] == source)
+        for source in ("good", "other")
+    }
+    assert natural["good"].share == pytest.approx(counts["good"] / sum(counts.values()))
+    assert natural["good"].epochs == 1
+    assert weighted["good"].share == 0.75
+    assert weighted["good"].epochs == pytest.approx(75_000 / counts["good"])
+    assert weighted["good"].tokens == pytest.approx(4000 * 0.75 / weighted["good"].epochs, abs=1000)
