@@ -7,7 +7,7 @@ judges. Documents removed on request are left out.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,9 @@ from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.lookup.cluster_counting import ClusterFile
 from zyda_flows.tasks.lookup.judge_columns import JudgeColumns, JudgeThreshold
 from zyda_flows.tasks.stage.jobs import ArtifactJob
-from zyda_flows.tasks.stage.keys import NotInKey
+from zyda_flows.tasks.stage.trees import SumOfTables
 from zyda_flows.tasks.storage.artifacts import Artifact
-from zyda_flows.tasks.storage.tables import read_table, write_table
+from zyda_flows.tasks.storage.tables import write_table
 
 VERSION = 1
 STATS = "judge_stats"
@@ -114,24 +114,6 @@ class JudgesOfFile(ArtifactJob):
             )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class SumOfJudges(ArtifactJob):
-    """Add up some tables of JUDGE_STATISTICS. place: of the job in the tree."""
-
-    stage, version = STATS, VERSION
-
-    place: Annotated[str, NotInKey("part of the path")]
-    artifacts: tuple[Artifact, ...]
-
-    @property
-    def name(self) -> str:
-        return f"sum-{self.place}"
-
-    def make(self) -> Artifact:
-        tables = (read_table(self.folder, artifact) for artifact in self.artifacts)
-        return write_table(self.folder, self.path, self.name, added_up(tables))
-
-
 def values_of(table: pa.Table, column: str) -> NDArray[Any]:
     """Return a column of texts as an array of objects: (n,)."""
     return np.array(table.column(column).to_pylist(), object)
@@ -190,6 +172,13 @@ def added_up(tables: Iterable[pa.Table]) -> pa.Table:
         total = pa.concat_tables([counted.select(JUDGE_STATISTICS.names).cast(JUDGE_STATISTICS), listed])
     order = [(name, "ascending") for name in ("kind", "first", "second", "other", "place")]
     return total.sort_by(order).combine_chunks()
+
+
+class SumOfJudges(SumOfTables):
+    """Add up some tables of JUDGE_STATISTICS."""
+
+    stage, version = STATS, VERSION
+    added_up = staticmethod(added_up)
 
 
 def first_of_list(rows: pa.Table) -> pa.Table:

@@ -7,7 +7,7 @@ in a tree, and kept in the work folder: PAIR_STATISTICS, some hundred rows.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,8 @@ from zyda_flows.tasks.semantic.compared_texts import Relation
 from zyda_flows.tasks.semantic.models import semantic_of
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
-from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
-from zyda_flows.tasks.stage.trees import merge_in_tree
+from zyda_flows.tasks.stage.trees import SumOfTables, merge_in_tree
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, stage_key
 from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.records import digest_of
@@ -125,24 +124,6 @@ class PairsOfFile(ArtifactJob):
         yield statistics(LISTED_PAIR, bins[is_listed], 0, *shown)
 
 
-@dataclass(frozen=True)
-class SumOfPairs(ArtifactJob):
-    """Add up some tables of PAIR_STATISTICS. place: of the job in the tree."""
-
-    stage, version = STATS, VERSION
-
-    place: Annotated[str, NotInKey("part of the path")]
-    artifacts: tuple[Artifact, ...]
-
-    @property
-    def name(self) -> str:
-        return f"sum-{self.place}"
-
-    def make(self) -> Artifact:
-        tables = (read_table(self.folder, artifact) for artifact in self.artifacts)
-        return write_table(self.folder, self.path, self.name, added_up(tables))
-
-
 def highest(ids: Ids, bins: NDArray[Any], bins_with_facts: NDArray[Any]) -> NDArray[np.uint64]:
     """Return each document once, with its highest bins. ids: (n,), ascending; the result: (m, 3)."""
     starts = run_starts(ids)
@@ -194,6 +175,13 @@ def added_up(tables: Iterable[pa.Table]) -> pa.Table:
         listed = in_order.filter(is_listed).slice(0, LISTED)
         total = pa.concat_tables([in_order.filter(~is_listed), listed]).cast(PAIR_STATISTICS)
     return total.combine_chunks()
+
+
+class SumOfPairs(SumOfTables):
+    """Add up some tables of PAIR_STATISTICS."""
+
+    stage, version = STATS, VERSION
+    added_up = staticmethod(added_up)
 
 
 def on_workers(jobs: Sequence[Any]) -> list[Any]:

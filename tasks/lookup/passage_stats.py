@@ -7,7 +7,7 @@ tree, and kept in the work folder: PASSAGE_STATISTICS, some hundreds of rows.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +21,8 @@ from zyda_flows.tasks.lookup.cluster_counting import ClusterFile
 from zyda_flows.tasks.passages.marks import PASSAGES
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
-from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
-from zyda_flows.tasks.stage.trees import merge_in_tree
+from zyda_flows.tasks.stage.trees import SumOfTables, merge_in_tree
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, stage_key
 from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.tables import read_table, write_table
@@ -114,24 +113,6 @@ class PassagesOfFile(ArtifactJob):
         return write_table(self.folder, self.path, self.name, added_up(self.tables()))
 
 
-@dataclass(frozen=True)
-class SumOfPassages(ArtifactJob):
-    """Add up some tables of PASSAGE_STATISTICS. place: of the job in the tree."""
-
-    stage, version = STATS, VERSION
-
-    place: Annotated[str, NotInKey("part of the path")]
-    artifacts: tuple[Artifact, ...]
-
-    @property
-    def name(self) -> str:
-        return f"sum-{self.place}"
-
-    def make(self) -> Artifact:
-        tables = (read_table(self.folder, artifact) for artifact in self.artifacts)
-        return write_table(self.folder, self.path, self.name, added_up(tables))
-
-
 def hashes_of(table: pa.Table) -> NDArray[np.uint64]:
     """Return the column `hash` as two numbers each: (n, 2)."""
     hashes = table.column("hash").combine_chunks()
@@ -163,6 +144,13 @@ def added_up(tables: Iterable[pa.Table]) -> pa.Table:
         added = [pa.array(values) for values in (*counts, *rest[len(counts) :])]
         total = pa.concat_tables([pa.table(added, schema=PASSAGE_STATISTICS), listed])
     return total.sort_by([(name, "ascending") for name in ("kind", "part", "a", "start")]).combine_chunks()
+
+
+class SumOfPassages(SumOfTables):
+    """Add up some tables of PASSAGE_STATISTICS."""
+
+    stage, version = STATS, VERSION
+    added_up = staticmethod(added_up)
 
 
 def first_of_list(rows: pa.Table) -> pa.Table:

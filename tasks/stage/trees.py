@@ -1,16 +1,43 @@
 """Merge many artifacts into one by a tree of jobs, so that no job reads more than FAN_IN of them."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import pyarrow as pa
 
 from zyda_flows.tasks.stage.cost import StageCost, Workload, scaled
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.tables import read_table, write_table
 
 FAN_IN = 64  # artifacts that a job merges
 
 # Makes the job that merges some artifacts, given its place in the tree.
 Merge = Callable[[str, tuple[Artifact, ...]], ArtifactJob]
+
+
+@dataclass(frozen=True)
+class SumOfTables(ArtifactJob):
+    """Add up some tables. place: of the job in the tree."""
+
+    place: Annotated[str, NotInKey("part of the path")]
+    artifacts: tuple[Artifact, ...]
+
+    @staticmethod
+    @abstractmethod
+    def added_up(tables: Iterable[pa.Table]) -> pa.Table:
+        """Add up tables."""
+
+    @property
+    def name(self) -> str:
+        return f"sum-{self.place}"
+
+    def make(self) -> Artifact:
+        tables = (read_table(self.folder, artifact) for artifact in self.artifacts)
+        return write_table(self.folder, self.path, self.name, self.added_up(tables))
 
 
 def merge_in_tree(
