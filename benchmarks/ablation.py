@@ -28,10 +28,14 @@ from zyda_flows.tasks.ablation.runs import Run
 
 ALPHA, SPLITS, RESAMPLES = 0.05, 1000, 1000
 GROUPS = (2, 3, 4, 6, 12)
-DEGRADED = {"noise in 2 % of the tokens": {"noise": 0.02}, "noise in 10 %": {"noise": 0.1},
-            "copies instead of half of the documents": {"replayed": 0.5}}  # fmt: skip
+DEGRADED = {
+    "noise in 10 % of the tokens": {"noise": 0.1},
+    "noise in 20 % of the tokens": {"noise": 0.2},
+    "copies instead of half of the documents": {"replayed": 0.5},
+}
 DEGRADED_RUNS = 4
 MEGABYTES = 100
+HELD_OUT_DOCUMENTS = 40
 
 
 def experiment_of(
@@ -42,7 +46,8 @@ def experiment_of(
     build_here(write_recipe(folder, "corpus", in_folders(["texts"]), dedup={"scope": "global"}))
     content = {
         "name": "ablation", "storage": "ablations", "tokenizer": str(tokenizer.resolve()),
-        "tokens": tokens, "repeats": runs,
+        "tokens": tokens, "repeats": runs, "held_out": HELD_OUT_DOCUMENTS,
+        "sequence": 128, "batch": 8,
         "variants": [{"name": "texts", "corpus": "out/corpus"}], "model": {"parameters": parameters},
     }  # fmt: skip
     path = folder / "experiment.yaml"
