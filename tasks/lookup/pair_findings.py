@@ -100,7 +100,9 @@ def documents_of_pair(
     reader: DocumentReader, first: int, second: int, cosine: float
 ) -> tuple[NearDocument, NearDocument]:
     """Return two documents, each with its text around the first difference."""
-    (one, of_one), (other, of_other) = (text_and_decision(reader, doc_id) for doc_id in (first, second))
+    (one, one_decision), (other, other_decision) = (
+        text_and_decision(reader, doc_id) for doc_id in (first, second)
+    )
     common = len(commonprefix([one, other]))  # noqa: RUF071 (characters are compared)
     start = common - BEFORE if common > 2 * BEFORE else 0
     mark = "…" if start else ""
@@ -109,7 +111,7 @@ def documents_of_pair(
         excerpt = mark + text[start : start + BEGINNING] if text else NO_TEXT
         return NearDocument(reader.place(doc_id), cosine, decision, excerpt)
 
-    return document(first, one, of_one), document(second, other, of_other)
+    return document(first, one, one_decision), document(second, other, other_decision)
 
 
 def by_bin(table: pa.Table, kind: int, column: str = "count") -> NDArray[np.int64]:
