@@ -161,6 +161,16 @@ def test_another_protocol_is_refused_after_the_first_run(experiment):
         ablate(load_experiment(other), run_here, nothing)
 
 
+def test_a_protocol_without_runs_is_replaced(small, tmp_path):
+    for repeats in (2, 3, 2):
+        experiment = load_experiment(write(tmp_path, small, repeats=repeats))
+        planned(experiment, nothing)
+        (protocol,) = (path for path in experiment.folder.files("") if path.startswith("protocol-"))
+        assert json.loads(experiment.folder.read(protocol))["record"]["fields"]["repeats"] == repeats
+    ablate(experiment, run_here, nothing)
+    ablate(experiment, run_here, nothing)
+
+
 def test_runs_hold_while_the_documents_are_similar(tmp_path, compiled):
     corpus = corpus_of(tmp_path / "corpus", documents=60)
     path = write(
