@@ -3,7 +3,7 @@
 from typing import Any
 
 from zyda_flows.tasks.ablation.experiment import Experiment
-from zyda_flows.tasks.ablation.records import RUNS
+from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD, RUNS
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
@@ -51,7 +51,7 @@ def fix_protocol(experiment: Experiment) -> Protocol:
     folder, protocol = experiment.folder, Protocol.of(experiment)
     others = [path for path in protocols(folder) if path != protocol.path]
     if not folder.files(RUNS):
-        for path in others:
+        for path in [*others, *([HELD_OUT_RECORD] if others else [])]:
             folder.delete(path)
     elif others and (earlier := read_record(folder, others[0], Protocol)) is not None:
         raise Denied(

@@ -162,9 +162,10 @@ def test_another_protocol_is_refused_after_the_first_run(experiment):
 
 
 def test_a_protocol_without_runs_is_replaced(small, tmp_path):
-    for repeats in (2, 3, 2):
-        experiment = load_experiment(write(tmp_path, small, repeats=repeats))
-        planned(experiment, nothing)
+    for repeats, held_out in ((2, 4), (3, 2), (2, 4)):
+        experiment = load_experiment(write(tmp_path, small, repeats=repeats, held_out=held_out))
+        prepared, _, _ = planned(experiment, nothing)
+        assert {*prepared.documents.values()} == {held_out}
         (protocol,) = (path for path in experiment.folder.files("") if path.startswith("protocol-"))
         assert json.loads(experiment.folder.read(protocol))["record"]["fields"]["repeats"] == repeats
     ablate(experiment, run_here, nothing)
