@@ -122,7 +122,7 @@ def best_shares(models: Sequence[LogLinear], natural: Numbers, most: Numbers, ne
 def propose(
     parts: Sequence[str], shares: Numbers, values: dict[str, Numbers], natural: Numbers, most: Numbers
 ) -> Proposal:
-    """Propose a mixture from measured ones.
+    """Propose a mixture from the measures of others.
 
     Args:
         parts: The names of the parts.

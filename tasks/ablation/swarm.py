@@ -35,7 +35,7 @@ PROPOSAL, MIXTURE = "swarm/proposal.json", "swarm/mixture.yaml"
 
 
 def train_swarm(experiment: Experiment, count: int, run_jobs: RunJobs, say: Say) -> Proposal:
-    """Train a model on each of `count` random mixtures and the others; write the tables and the proposal.
+    """Train a model on each mixture, of which `count` are random; write the tables and the proposal.
 
     Raises BadRequest for a variant with a single part, and the errors of `ablate`.
     """
@@ -102,7 +102,7 @@ def most_shares(base: OpenedVariant, experiment: Experiment) -> Numbers:
 
 
 def mixtures_of(base: OpenedVariant, experiment: Experiment, count: int) -> list[OpenedVariant]:
-    """Return the mixtures without each part, and `count` random ones."""
+    """Return the mixtures without each part, and `count` random mixtures."""
     natural, most = np.array(base.shares), most_shares(base, experiment)
     chance, drawn = np.random.default_rng(experiment.seed), list[Numbers]()
     without = [np.where(np.arange(len(natural)) == part, 0.0, natural) for part in range(len(natural))]
@@ -135,7 +135,7 @@ def table_of(
     experiment: Experiment, base: OpenedVariant, mixtures: Sequence[OpenedVariant], runs: Sequence[Run],
     records: Sequence[RunRecord],
 ) -> SwarmTable:  # fmt: skip
-    """Return the shares of all runs, and their measures: all single ones of the decisive measure."""
+    """Return the shares of all runs, and their measures: all single measures of the decisive measure."""
     shares = {mixture.name: mixture.shares for mixture in mixtures}
     decisive = experiment.measure
     names = [

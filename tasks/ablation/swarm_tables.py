@@ -1,6 +1,6 @@
 """The two tables of a swarm, as Olmix reads and writes them: the shares and the measures of each run, as CSV.
 
-Both have the column `run` or `run_id`, by which they are joined. `name`, `index` and columns without a name are
+Both have the column `run` or `run_id`, by which they are joined. `name`, `index` and unnamed columns are
 not read. All other columns are parts, or measures. Their order does not matter.
 """
 
