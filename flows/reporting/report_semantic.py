@@ -44,7 +44,7 @@ def sections_of(found: PairFindings, suffix: str) -> Iterator[Section]:
     if found.contradictions:
         note = (
             "The pairs with the highest cosines in which each document has facts that the other lacks. A + marks a "
-            "negation that only the other document has."
+            "negation that only the other document has. The texts begin before their first difference."
         )
         texts = [*map(pair_text, found.contradictions)]
         yield Section(f"Contradictions{suffix}", [note], texts=texts)

@@ -93,9 +93,16 @@ def slice_of(chunk: pa.LargeBinaryArray) -> slice:
 
 def matrix(column: pa.ChunkedArray, kind: str) -> NDArray[np.generic]:
     """Return the valid values of a column of `fixed` as a matrix."""
-    array = column.drop_null().combine_chunks()
-    rows = b"".join(array.to_pylist())
-    return np.frombuffer(rows, kind).reshape(len(array), column.type.byte_width // np.dtype(kind).itemsize)
+    width = column.type.byte_width
+    chunks = [chunk.drop_null() for chunk in column.chunks]
+    parts = [
+        np.frombuffer(
+            chunk.buffers()[1], kind, len(chunk) * width // np.dtype(kind).itemsize, chunk.offset * width
+        )
+        for chunk in chunks
+        if len(chunk)
+    ]
+    return np.concatenate([np.empty(0, kind), *parts]).reshape(-1, width // np.dtype(kind).itemsize)
 
 
 def histogram(documents: pa.Table) -> NDArray[np.int64]:

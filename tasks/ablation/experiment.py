@@ -93,7 +93,7 @@ class Controls(Strict):
     )
     degraded: Literal["noise", "replay"] | None = Field(
         "noise",
-        description="Train the first variant with `noise` (a tenth of its tokens is replaced), or `replay` (half "
+        description="Train the first variant with `noise` (a fifth of its tokens is replaced), or `replay` (half "
         "of its documents is replaced by copies of the other half): a difference must be seen.",
     )
 

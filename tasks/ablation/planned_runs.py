@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EQUAL, DEGRADED = "equal control", "degraded control"
 EQUAL_SEEDS = 1_000_000  # added to the seeds of the equal control
-NOISE, REPLAYED = 0.1, 0.5
+NOISE, REPLAYED = 0.2, 0.5
 
 
 def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list[Run]:

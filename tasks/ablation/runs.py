@@ -84,7 +84,9 @@ class Run:
                 curve = tuple((end + offset, mean) for end, mean in curve_of(np.array(losses)))
                 write_progress(self.folder, self.key, RunProgress(step=step, curve=curve))
 
-        curve = train(model, TokenStream(documents, order), self.settings, checkpoint, progress)
+        curve = train(
+            model, TokenStream(documents, order), self.settings, checkpoint, progress, self.input.seed
+        )
         record = self.record(model, curve, began)
         write_run(self.folder, record)
         remove_progress(self.folder, self.key)

@@ -108,10 +108,12 @@ def train(
     settings: TrainingSettings,
     checkpoint: Checkpoint | None = None,
     progress: Progress = lambda *_: None,
+    seed: int = 0,
 ) -> NDArray[np.float64]:
     """Train a model in place, and return the loss of each step in nats per token, (steps,).
 
-    A stored checkpoint is continued, and removed at the end. Raises BadRequest if a loss is not finite.
+    seed: of the order of the sequences, so that a step has sequences of many documents. A stored checkpoint is
+    continued, and removed at the end. Raises BadRequest if a loss is not finite.
     """
     torch.set_num_threads(1)  # sums of floats depend on the number
     device = device_of_machine()
@@ -121,10 +123,13 @@ def train(
     if checkpoint is not None and (stored := checkpoint.load()):
         losses = restore(stored, model, optimizer)
     written = time.monotonic()
+    order = np.random.default_rng(seed).permutation(settings.steps * settings.batch)
     for step in range(len(losses), settings.steps):
         for group in optimizer.param_groups:
             group["lr"] = settings.rate_at(step)
-        losses.append(train_step(model, optimizer, batch_at(stream, settings, step).to(device), device))
+        losses.append(
+            train_step(model, optimizer, batch_at(stream, settings, order, step).to(device), device)
+        )
         if not math.isfinite(losses[-1]):
             raise BadRequest(f"training: the loss of step {step + 1:,} is not finite; lower `rate`")
         progress(step + 1, losses[-1])
@@ -148,12 +153,11 @@ def optimizer_of(model: Any, rate: float) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, rate, BETAS)
 
 
-def batch_at(stream: TokenStream, settings: TrainingSettings, step: int) -> Tensor:
-    """Return the sequences of a step: int64, (batch, sequence)."""
-    size = settings.batch * settings.sequence
-    return torch.from_numpy(stream.read(step * size, (step + 1) * size)).view(
-        settings.batch, settings.sequence
-    )
+def batch_at(stream: TokenStream, settings: TrainingSettings, order: NDArray[np.int64], step: int) -> Tensor:
+    """Return the sequences of a step: int64, (batch, sequence). order: the places of all sequences, by step."""
+    starts = order[step * settings.batch : (step + 1) * settings.batch] * settings.sequence
+    rows = [stream.read(start, start + settings.sequence) for start in starts.tolist()]
+    return torch.from_numpy(np.stack(rows))
 
 
 def train_step(model: Any, optimizer: torch.optim.AdamW, rows: Tensor, device: str) -> float:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,27 +19,43 @@ from zyda_flows.tasks.signatures.keys import signatures
 FILES_AT_ONCE = 16
 
 
+class Duplicate(NamedTuple):
+    """A removed duplicate: its kept document, and its cosine if a semantic round removed it."""
+
+    kept: int
+    cosine: float | None
+
+
+Duplicates = dict[int, Duplicate]  # by the id of the removed document
+
+
 def removed_for(search: ShardSearch, corpus: PublishedCorpus, removed: Likenesses) -> Likenesses:
     """Return the documents that were removed as duplicates of `removed`, and their duplicates in turn, by id.
 
-    Without their kept documents they would be published again. The values are estimates of the similarity of each
-    document to its kept document.
+    Without their kept documents they would be published again. The values are the cosines of semantic rounds, or
+    estimates of the similarity of each document to its kept document.
     """
-    pairs = duplicates_of(corpus, removed, search.spread)
+    found = duplicates_of(corpus, removed, search.spread)
+    cosines = {
+        doc_id: duplicate.cosine for doc_id, duplicate in found.items() if duplicate.cosine is not None
+    }
+    pairs = {doc_id: duplicate.kept for doc_id, duplicate in found.items() if doc_id not in cosines}
     wanted = np.array(sorted({*pairs, *pairs.values()}), np.uint64)
     texts = dict[int, str]()
     if pairs:
         for part in search.over_shards(partial(texts_by_id, search.recipe.folder, wanted)):
             texts |= part
-    return dict(zip(pairs, estimates([(texts[a], texts[b]) for a, b in pairs.items()]), strict=True))
+    estimated = zip(pairs, estimates([(texts[a], texts[b]) for a, b in pairs.items()]), strict=True)
+    likenesses: Likenesses = {**cosines, **dict(estimated)}
+    return likenesses
 
 
-def duplicates_of(corpus: PublishedCorpus, kept_ids: Collection[int], spread: Spread) -> dict[int, int]:
-    """Return the removed duplicates of documents, and their duplicates in turn: kept documents, by removed id."""
+def duplicates_of(corpus: PublishedCorpus, kept_ids: Collection[int], spread: Spread) -> Duplicates:
+    """Return the removed duplicates of documents, and their duplicates in turn."""
     files = batches(corpus.files("removed/"), FILES_AT_ONCE)
-    latest, pairs = set(kept_ids), dict[int, int]()
+    latest, pairs = set(kept_ids), Duplicates()
     while latest:
-        new = dict[int, int]()
+        new = Duplicates()
         for part in spread(partial(removed_in_files, corpus, as_ids(latest)), files):
             new |= {a: b for a, b in part.items() if a not in kept_ids and a not in pairs}
         pairs |= new
@@ -55,13 +72,12 @@ def stages_of(corpus: PublishedCorpus, wanted: Collection[int], spread: Spread) 
     return stages
 
 
-def removed_in_files(corpus: PublishedCorpus, kept: Ids, files: Sequence[TableFile]) -> dict[int, int]:
-    """Return the duplicates of kept documents in files of removed documents: kept documents, by removed id."""
-    pairs = dict[int, int]()
-    for table in row_groups(corpus, files, ["doc_id", "kept_doc_id"]):
-        rows = table.filter(pc.is_in(table.column("kept_doc_id"), pa.array(kept)))
-        columns = (rows.column(name).to_pylist() for name in ("doc_id", "kept_doc_id"))
-        pairs |= dict(zip(*columns, strict=True))
+def removed_in_files(corpus: PublishedCorpus, kept: Ids, files: Sequence[TableFile]) -> Duplicates:
+    """Return the duplicates of kept documents in files of removed documents."""
+    pairs = Duplicates()
+    for table in row_groups(corpus, files, ["doc_id", "kept_doc_id", "cosine"]):
+        rows = table.filter(pc.is_in(table.column("kept_doc_id"), pa.array(kept))).to_pylist()
+        pairs |= {row["doc_id"]: Duplicate(row["kept_doc_id"], row.get("cosine")) for row in rows}
     return pairs
 
 

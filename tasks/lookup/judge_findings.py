@@ -120,16 +120,21 @@ def rows_of(stats: JudgeStats, kind: int, first: int) -> list[dict[str, Any]]:
 
 
 def near_document(reader: DocumentReader, doc_id: int, score: float) -> NearDocument:
-    """Return a document with the beginning of its published text, or of its text in the work folder.
+    """Return a document with the beginning of its text."""
+    text, decision = text_and_decision(reader, doc_id)
+    return NearDocument(reader.place(doc_id), score, decision, text[:BEGINNING] or NO_TEXT)
+
+
+def text_and_decision(reader: DocumentReader, doc_id: int) -> tuple[str, str]:
+    """Return the published text of a document, or its text in the work folder, and the decision about it.
 
     The text is not read from the source, which may have personal data that the recipe's steps replace.
     """
-    row, decision = published_row(reader.corpus, doc_id), "kept"
-    text = str(row.column("text")[0]) if len(row) else text_ingested(reader, doc_id)
-    if not len(row):
-        removal = removal_row(reader.corpus, doc_id)
-        decision = f"removed by {removal.column('stage')[0]}"
-    return NearDocument(reader.place(doc_id), score, decision, text[:BEGINNING] or NO_TEXT)
+    row = published_row(reader.corpus, doc_id)
+    if len(row):
+        return str(row.column("text")[0]), "kept"
+    removal = removal_row(reader.corpus, doc_id)
+    return text_ingested(reader, doc_id), f"removed by {removal.column('stage')[0]}"
 
 
 def pairs_in(stats: JudgeStats) -> Iterator[PairOfJudges]:

@@ -71,7 +71,10 @@ def nearest_in(corpus: PublishedCorpus, text: str, compared: int) -> list[Simila
     """Return the `compared` documents that share most buckets with a text, the most similar first."""
     manifest = corpus.manifest
     if not manifest.bands:
-        raise Denied(f"{corpus.root.url}: no band keys are published there (publish_bands: false)")
+        raise Denied(
+            f"{corpus.root.url}: no band keys are published there: `publish_bands` is false, or all "
+            "rounds are semantic; --meaning compares vectors"
+        )
     rounds, shared = list[Dedup](), Counter[int]()
     for place, keys in manifest.bands.items():
         dedup = dedup_of(keys)

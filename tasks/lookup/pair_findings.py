@@ -1,6 +1,7 @@
 """The contents of the report's chapters about semantic rounds."""
 
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.accounts.paired import PairAccount
 from zyda_flows.tasks.lookup.document_pairs import facts_of_pairs
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
-from zyda_flows.tasks.lookup.judge_findings import NearDocument, near_document
+from zyda_flows.tasks.lookup.judge_findings import BEGINNING, NO_TEXT, NearDocument, text_and_decision
 from zyda_flows.tasks.lookup.pair_stats import (
     AGREEING_DOCUMENTS,
     DOCUMENTS,
@@ -25,6 +26,7 @@ from zyda_flows.tasks.semantic.compared_texts import Relation
 from zyda_flows.tasks.storage.counts import Counts
 
 REMOVED_SHOWN = 5
+BEFORE = 100  # characters before the first difference of two texts
 EVIDENCE = ["cosine", "novel"]
 
 
@@ -85,13 +87,31 @@ def pair_findings(dedup_round: Round, reader: DocumentReader) -> PairFindings | 
 
     def shown(row: dict[str, Any]) -> ShownPair:
         first, second = row["doc_id"], row["other_id"]
-        one, other = (near_document(reader, doc_id, row["cosine"]) for doc_id in (first, second))
+        one, other = documents_of_pair(reader, first, second, row["cosine"])
         own = (facts.get((first, second), ""), facts.get((second, first), ""))
         return ShownPair(one, other, row["cosine"], own, row.get("novel"))
 
     return PairFindings(
         accounts[place], bins_in(table), removable_in(table), [*map(shown, listed)], [*map(shown, removed)]
     )
+
+
+def documents_of_pair(
+    reader: DocumentReader, first: int, second: int, cosine: float
+) -> tuple[NearDocument, NearDocument]:
+    """Return two documents, each with its text around the first difference."""
+    (one, one_decision), (other, other_decision) = (
+        text_and_decision(reader, doc_id) for doc_id in (first, second)
+    )
+    common = len(commonprefix([one, other]))  # noqa: RUF071 (characters are compared)
+    start = common - BEFORE if common > 2 * BEFORE else 0
+    mark = "…" if start else ""
+
+    def document(doc_id: int, text: str, decision: str) -> NearDocument:
+        excerpt = mark + text[start : start + BEGINNING] if text else NO_TEXT
+        return NearDocument(reader.place(doc_id), cosine, decision, excerpt)
+
+    return document(first, one, one_decision), document(second, other, other_decision)
 
 
 def by_bin(table: pa.Table, kind: int, column: str = "count") -> NDArray[np.int64]:

@@ -45,7 +45,7 @@ DAMAGED_RECORD = "is cut or changed, or of another place or version"
 NAMED_BY_KEY = "([^/]*-)?[0-9a-f]{20}"
 OURS = re.compile(rf"{WORK}/([^/]+/){{0,2}}({NAMED_BY_KEY}/)?{NAMED_BY_KEY}(\.(parquet|json)){{0,2}}")
 # `zyda audit` and `zyda report` write them, too, outside of builds.
-BY_COMMANDS = re.compile(rf"{WORK}/((manifests/)?audit\d?[-/]|(cluster|passage|judge)_stats/|files/)")
+BY_COMMANDS = re.compile(rf"{WORK}/((manifests/)?audit\d?[-/]|[a-z]+_stats/|files/)")
 
 
 class CheckedFile(NamedTuple):

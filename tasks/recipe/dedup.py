@@ -56,7 +56,8 @@ Against = Annotated[
     Field(
         max_length=255,
         description="Published corpora to compare with: documents that duplicate a document of these corpora are "
-        "removed. Give their folders, any fsspec URL. Their texts are read only with `verify`.",
+        "removed. Give their folders, any fsspec URL. Their texts are read only with `verify`, "
+        "and in semantic rounds.",
     ),
     BeforeValidator(one_or_more, json_schema_input_type=OneOrMore),
 ]

@@ -18,6 +18,7 @@ from zyda_flows.tasks.recipe.faults import faults
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.joins import Join
 from zyda_flows.tasks.recipe.judges import ModelSettings
+from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.storage.folder import absolute
@@ -149,8 +150,12 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
         return None if steps is None else tuple(step.with_files(at) for step in steps)
 
     def placed_round(dedup: Dedup) -> Dedup:
-        against = tuple(place(url, always=True) for url in dedup.against)
-        return dedup.model_copy(update={"against": against}) if against else dedup
+        changed: dict[str, Any] = {"against": tuple(place(url, always=True) for url in dedup.against)}
+        if isinstance(dedup, SemanticRound):
+            models = {"model": dedup.semantic.model, "propose": dedup.semantic.propose}
+            placed = {name: place(model, always=False) for name, model in models.items() if model}
+            changed["semantic"] = dedup.semantic.model_copy(update=placed)
+        return dedup.model_copy(update={name: value for name, value in changed.items() if value})
 
     return recipe.model_copy(
         update={

@@ -262,6 +262,22 @@ def test_a_base_model_must_have_the_same_tokenizer(small, tmp_path, tokenizer):
         planned(load_experiment(path), nothing)
 
 
+def test_a_recipe_must_be_built(small, tmp_path):
+    small.write()
+    built = write(
+        tmp_path, small, variants=[{"name": "a", "recipe": str(small.path)}], controls={"equal": True}
+    )
+    prepared, _, _ = planned(load_experiment(built), nothing)
+    assert [part.content.name for part in prepared.variants[0].parts] == ["good", "other"]
+    recipe = tmp_path / "new.yaml"
+    recipe.write_text(small.path.read_text().replace("name: small", "name: new"))
+    path = write(tmp_path, small, variants=[{"name": "a", "recipe": "new.yaml"}], controls={"equal": True})
+    with pytest.raises(
+        BadRecipe, match=f"experiment.yaml:\\d+: .*new.yaml is not built; zyda build {recipe} builds it"
+    ):
+        planned(load_experiment(path), nothing)
+
+
 def test_mixtures_have_their_weights_and_repeats(small, tmp_path):
     parts = [
         {"name": "good", "source": "good", "weight": 3},

@@ -18,6 +18,7 @@ from zyda_flows.tasks.lookup import nearest_meaning
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.nearest_meaning import nearest_in_meaning
 from zyda_flows.tasks.lookup.pair_stats import LISTED
+from zyda_flows.tasks.lookup.verify_and_clean import orphans_of
 from zyda_flows.tasks.semantic import groups
 
 THRESHOLDS = [f"0.{hundredths}" for hundredths in range(80, 100)]
@@ -114,6 +115,12 @@ def test_listed_contradictions_have_the_highest_cosines_and_the_facts_of_both(re
         assert lacks[a, b] in chapter
         assert lacks[b, a] in chapter
     assert "in 1984" in chapter
+
+
+def test_statistics_of_the_report_do_not_look_like_a_running_build(removing):
+    page_of(removing.recipe, has_plots=False)
+    assert any(path.startswith("work/pair_stats/") for path in removing.recipe.folder.files("work"))
+    assert orphans_of(removing.recipe)  # raises Denied while a build writes files
 
 
 def test_manifest_and_card_have_the_account(removing):

@@ -1,14 +1,18 @@
 """Corpora with semantic rounds: texts without a vector, equal texts, resumed builds, removal requests, faults."""
 
+import shutil
+
 import pyarrow.parquet as pq
 import pytest
 from damages import DAMAGES
-from forgetting import asking, forget
+from forgetting import asking, forget, in_turn
 from small_corpus import Corpus, build_here, contents, rows, shards_of, table_of, write_rows
 from token_judges import random_judge
 
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.forecast.plan import plan_of
+from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.spent import calling_on_result
 from zyda_flows.tasks.storage import tables
 
@@ -120,6 +124,29 @@ def test_requested_document_leaves_all_tables(tmp_path, model):
     places = {path.rpartition("/")[0].removeprefix("work/").partition("/")[0] for path in named}
     assert places <= {"published", "removed", "deny", "ingest"}
     assert not table_of(recipe, "pairs")
+
+
+def test_request_finds_the_removed_copy_with_its_cosine(tmp_path, model):
+    far = {f"c{i}": f"{'stone and bread ' * i} candle" for i in range(1, 4)}
+    good, web = {"a": f"{BOAT} in 1984"}, {"b": f"{BOAT} in 1985", **far}
+    recipe = corpus_of(tmp_path, model, good, web, cosine=0.8, propose_cosine=0.7, facts="ignore").load()
+    build_here(recipe)
+    (removed,) = (row for row in table_of(recipe, "removed") if row["kept_doc_id"] == 0)
+    documents = find_documents(recipe, asking(ids=["0"]), in_turn).documents
+    assert {document.doc_id: document.likeness for document in documents} == {
+        0: None,
+        removed["doc_id"]: removed["cosine"],
+    }
+
+
+def test_relative_models_are_in_the_folder_of_the_recipe(tmp_path, model, monkeypatch):
+    corpus = corpus_of(tmp_path, model, {"a": BOAT}, {"b": BOAT})
+    for name in ("strong", "cheap"):
+        shutil.copytree(model, tmp_path / name)
+    corpus.recipe["dedup"]["semantic"] |= {"model": "./strong", "propose": "cheap"}
+    monkeypatch.chdir("/")
+    settings = load_recipe(corpus.write()).rounds[0].semantic
+    assert (settings.model, settings.propose) == (str(tmp_path / "strong"), str(tmp_path / "cheap"))
 
 
 @pytest.mark.parametrize(
