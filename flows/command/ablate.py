@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.ablation.experiment import Experiment
     from zyda_flows.tasks.ablation.results import AblationResult
 
-EXAMPLES = ("zyda ablate experiment.yaml", "zyda ablate experiment.yaml --list")
+EXAMPLES = (
+    "zyda ablate experiment.yaml",
+    "zyda ablate experiment.yaml --list",
+    "zyda ablate experiment.yaml --swarm 100",
+)
 
 
 def ablate(
@@ -24,6 +28,23 @@ def ablate(
         bool,
         typer.Option("--list", help="List the stored runs, and which of them hold for the present corpora."),
     ] = False,
+    swarm: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            metavar="N",
+            help="Train a model on each of N random mixtures of the parts of the first variant, and propose a "
+            "mixture.",
+        ),
+    ] = None,
+    tables: Annotated[
+        tuple[str, str] | None,
+        typer.Option(
+            metavar="RATIOS METRICS",
+            help="Propose a mixture from the two tables of a swarm: CSV as of Olmix.",
+        ),
+    ] = None,
     storage: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Folder or fsspec URL, instead of `storage` of the file."),
@@ -38,6 +59,9 @@ def ablate(
 
     After an interruption, start the command again: finished runs are not repeated, and others continue. The page
     ablation.html and the card README.md have verdicts, controls, loss curves and the cost.
+
+    With --swarm, a model is trained on each of many mixtures. Their measures are fitted, and the mixture with the
+    best predicted mean becomes a mixture file.
     """
     from zyda_flows.tasks.ablation.experiment import load_experiment  # late
 
@@ -50,6 +74,13 @@ def ablate(
 
         if list_runs:
             print_runs(experiment, show)
+            return
+        if swarm is not None or tables is not None:
+            from zyda_flows.flows.command.ablate_swarm import print_proposal, proposal_of  # late
+
+            print_proposal(
+                experiment, proposal_of(experiment, swarm, tables, runs_in_processes(status), show)
+            )
             return
         from zyda_flows.tasks.ablation.ablation import ablate  # late
 

@@ -9,7 +9,7 @@ from zyda_flows.tasks.lookup.judge_findings import NearDocument
 from zyda_flows.tasks.lookup.pair_findings import PairFindings, RemovableAt, ShownPair
 from zyda_flows.tasks.lookup.pair_stats import RELATIONS
 from zyda_flows.tasks.lookup.report_findings import Findings
-from zyda_flows.tasks.semantic.compared_texts import COPIED, REWRITTEN
+from zyda_flows.tasks.semantic.compared_texts import LEAST_LACKING, NEW_GRAMS, REWRITTEN
 
 UPPER_BOUND = (
     "A document counts for a cosine if it is in a published pair with this cosine or more, and the other document "
@@ -18,7 +18,7 @@ UPPER_BOUND = (
     "published pairs. They consider the order of the sources, and no other `prefer`. At low cosines, documents are "
     "missing whose pairs were not proposed."
 )
-GUARD = "With the facts guard, the other document must also have all facts of the document."
+GUARD = "With the facts guard, the other document must also have its facts, and it must be no edited version."
 
 
 def semantic_pairs(findings: Findings) -> Iterator[Section]:
@@ -36,7 +36,8 @@ def sections_of(found: PairFindings, suffix: str) -> Iterator[Section]:
     notes = [
         found.account.sentence(),
         "The facts of a pair are the same if a document has all facts of the other, and the other is no edited "
-        f"version: a document of whose 3-grams of words this one lacks {COPIED:.0%} to {REWRITTEN:.0%}.",
+        "version: it is a copy, or a text in other words. Of such a text, this document lacks at least "
+        f"{REWRITTEN:.0%} and {LEAST_LACKING} of the words, and {NEW_GRAMS:.0%} of the 3-grams of words.",
     ]
     tables = [pairs_table(found), search_table(found.account)]
     yield Section(f"Similar pairs by cosine{suffix}", notes, tables=tables)

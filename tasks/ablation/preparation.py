@@ -66,8 +66,12 @@ class Prepared(Record):
     held_out_set: HeldOutSet
 
 
-def prepare(experiment: Experiment, say: Say = lambda _: None) -> Prepared:
+def prepare(
+    experiment: Experiment, say: Say = lambda _: None, mixtures: Sequence[OpenedVariant] = ()
+) -> Prepared:
     """Draw and store the documents of an experiment; stored results are reused while all inputs are the same.
+
+    mixtures: used instead of the variants of the experiment.
 
     Raises BadRecipe with the line of a fault, and BadInput for a file of texts or questions.
     """
@@ -77,7 +81,7 @@ def prepare(experiment: Experiment, say: Say = lambda _: None) -> Prepared:
     separator = tokenizer.token_to_id(experiment.separator)
     if separator is None:
         raise experiment.fault(f"separator: the tokenizer has no token {experiment.separator!r}", "separator")
-    variants = open_variants(experiment)
+    variants = [*mixtures] or open_variants(experiment)
     path = f"{WORK}/prepared-{preparation_key(experiment, variants, tokenizer)}.json"
     if (stored := read_record(folder, path, Prepared)) is not None:
         write_record(folder, HELD_OUT_RECORD, stored.held_out_set)

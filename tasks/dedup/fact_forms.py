@@ -29,8 +29,12 @@ UNIT = re.compile(rf"[ \u00a0-]?(?P<unit>{UNITS})(?!{LETTER})")
 IS_LETTER = re.compile(LETTER)
 GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 POINTED = re.compile(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?")
-OPERATOR = re.compile(r"(?<![!=<>&|])(?:[!=<>]=|<>|&&|\|\|)(?![=<>&|])")
+OPERATOR = re.compile(r"(?<![!=<>&|])(?:[!=<>]=|<>|&&|\|\||(?<=\s)[<>=](?=\s))(?![=<>&|])")
+SYMBOL = re.compile("[\u2190-\u21ff\u2260-\u2265\u2600-\u27bf\U0001f000-\U0001faff]")  # \u2264, \u2713, emoji
+ROMAN = re.compile(r"\s([ivxlc]{1,7})(?=[\s.,;:)]|$)")
+PARTS_OF_BOOKS = tuple(WORDS["parts_of_books"])
 TITLE = re.compile(r"《([^《》\n]{1,100})》")
+YEAR = re.compile(r"\b([Jj]ahre?|year|année|año) $")
 PREPOSITIONS = {"am": "en", "an": "fr"}  # units in one language, and words of others: "1749 am Main"
 BOUNDS = {"over": "above", "über": "above", "under": "less", "unter": "less"}
 BOUND = re.compile(r"\b([Oo]ver|[Üü]ber|[Uu]nder|[Uu]nter)(?= [$€£]?\d)")  # "over 500" is "more than 500"
@@ -99,7 +103,12 @@ class Found:
                 self.openings[word] += 1
         self.operators.update(OPERATOR.findall(text))
         self.words.update(BOUNDS[word.lower()] for word in BOUND.findall(text))
+        for roman in ROMAN.finditer(text):
+            if text[max(0, roman.start() - 12) : roman.start()].lower().endswith(PARTS_OF_BOOKS):
+                self.numbers["", roman[1], ""] += 1
         self.add_numbers(text)
+        if not is_ascii:
+            self.operators.update(SYMBOL.findall(text))
         if not is_ascii and CHINESE.search(text):
             self.titles.update(TITLE.findall(text))
             self.words.update(CHINESE_NEGATIONS.findall(text))
@@ -121,6 +130,8 @@ class Found:
             sign = "-" if before and before["sign"] in ("-", MINUS, DASH) else ""
             currency = (before["currency"] or "").strip() if before else ""
             self.numbers[sign + currency, point + match[0], unit["unit"] if unit else ""] += 1
+            if end - start == 4 and (year := YEAR.search(text, max(0, start - 8), start)):  # "im Jahr 1937"
+                self.words[year[1]] -= 1
             taken = text[start : unit.end() if unit else end]
             for word in WORD.findall(taken):
                 self.words[word] -= 1

@@ -41,6 +41,15 @@ CHINESE_OPPOSITES = re.compile(
 CHINESE_NUMBER = re.compile(
     "[零〇半一二三四五六七八九十百千万萬亿億两兩]+(?:[分点點][之]?[零〇半一二三四五六七八九十百千万萬亿億两兩]+)?"
 )
+AMBIGUOUS = {"bar", "bit", "cal", "mes", "min", "second", "seconds"}  # also other words
+UNIT_WORDS = {
+    unit.lower(): SAME_UNITS.get(unit, unit.lower())
+    for unit in (*WORDS["units"], *WORDS["unit_words"])
+    if len(unit) > 2 and unit.isalpha() and unit[1:].islower() and unit not in AMBIGUOUS
+}
+DAYS_AND_MONTHS = WORDS["days"].union(name for name in MONTHS if len(name) > 3 or name == "mai") - {"march"}
+NUMBER_FORM = re.compile(LISTS["number_form"], re.VERBOSE)  # of compounds and ordinals
+FIRST_OF_NUMBERS = WORDS["number_beginnings"]
 PARTS = re.compile(r"[./:_\\>-]+")
 
 
@@ -52,6 +61,10 @@ def kind_of(word: str) -> tuple[str, str] | None:
     """
     lower = word.lower()
     if lower in WORDS["numbers"] or WORDS["numbers"].issuperset(lower.split("-")):  # also twenty-one
+        return "number", lower
+    if lower in UNIT_WORDS:
+        return "number", UNIT_WORDS[lower]
+    if lower in DAYS_AND_MONTHS or (lower[:3] in FIRST_OF_NUMBERS and NUMBER_FORM.fullmatch(lower)):
         return "number", lower
     if lower.endswith(tuple(f"n{mark}t" for mark in APOSTROPHES)):
         return "negation", "not"

@@ -27,7 +27,7 @@ twice. These differences are not seen: changed roles in other words ("B is beate
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 from unicodedata import is_normalized, normalize
 
@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.dedup import fact_forms
 from zyda_flows.tasks.dedup.code_lines import code_lines
+from zyda_flows.tasks.dedup.copies import is_within
 from zyda_flows.tasks.dedup.fact_words import (
     COVERED_WORDS,
     KINDS,
@@ -45,9 +46,9 @@ from zyda_flows.tasks.dedup.fact_words import (
     is_german_noun,
     kind_of,
 )
-from zyda_flows.tasks.dedup.novelty import novel_share_of_words, words_in_order
+from zyda_flows.tasks.dedup.novelty import words_in_order
+from zyda_flows.tasks.dedup.pieces import pieces_of
 
-PIECE = 1 << 20  # characters that are searched at a time
 MOST_DISTINCT = 1 << 20  # distinct words, numbers and lines of code; an English text of 64 MiB has fewer
 SAME_SIZE = 1.01
 MOST_SHOWN = 1000  # facts of a kind
@@ -57,7 +58,7 @@ class TextFacts(NamedTuple):
     """The facts of a text.
 
     counts: by kind, the number of occurrences of each fact. openings: the capitalised words that begin sentences.
-    words: all words in lower case. shown: a fact as the text has it, if its compared form differs.
+    words: all words in lower case. forms: the words of a fact, if they are not its compared form.
     code: the lines of code. hashes: (w,), of the words in their order. language: of most function words.
     is_complete: whether the text has at most MOST_DISTINCT words; otherwise the rest is missing.
     """
@@ -65,7 +66,7 @@ class TextFacts(NamedTuple):
     counts: dict[str, Counter[str]]
     openings: Counter[str]
     words: Counter[str]
-    shown: dict[str, str]
+    forms: dict[str, list[str]]
     code: list[str]
     hashes: NDArray[np.uint64]
     language: str
@@ -101,8 +102,8 @@ def facts_of(text: str) -> TextFacts:
     )
     for kind, fact, shown, count in found_facts(found, language):
         facts.counts[kind][fact] += count
-        if fact != shown:
-            facts.shown.setdefault(fact, shown)
+        if kind == "negation":
+            facts.forms.setdefault(fact, []).append(shown)
     return facts
 
 
@@ -120,12 +121,9 @@ def lacking_facts(own: TextFacts, other: TextFacts) -> dict[str, tuple[str, ...]
     if not own.is_complete or not other.is_complete:
         return {"size": (f"more than {MOST_DISTINCT:,} distinct words",)}
     others = other.counts | {"name": other.counts["name"] + other.openings}
-    lacks = {
-        kind: [own.shown.get(fact, fact) for fact in first(own.counts[kind] - others[kind])] for kind in KINDS
-    }
-    lacks["negation"] += [
-        f"+{other.shown.get(word, word)}" for word in first(others["negation"] - own.counts["negation"])
-    ]
+    lacks = {kind: [*first(own.counts[kind] - others[kind])] for kind in KINDS}
+    lacks["negation"] = lacking_negations(own, other)
+    lacks["negation"] += [f"+{word}" for word in lacking_negations(other, own)]
     lacks["negation"] += swapped_words(own.words, other.words, {*lacks["negation"]})
     known = other.words.keys() | WORDS["common"]
     lacks["name"] += [word for word in own.openings if word.lower() not in known]
@@ -135,6 +133,16 @@ def lacking_facts(own: TextFacts, other: TextFacts) -> dict[str, tuple[str, ...]
     lacks["code"] = [line for line in own.code if line not in lines][:1]
     lacks["order"] = ["the same words in another order"] if is_reordered(own.hashes, other.hashes) else []
     return {kind: tuple(facts[:MOST_SHOWN]) for kind, facts in lacks.items() if facts}
+
+
+def lacking_negations(own: TextFacts, other: TextFacts) -> list[str]:
+    """Return the negations that another text lacks, as the text has them, first its words that the other lacks."""
+    found = list[str]()
+    for fact, count in (own.counts["negation"] - other.counts["negation"]).items():
+        words = Counter({word: own.words[word] for word in own.forms[fact]})
+        lost = words - other.words
+        found += islice(chain(lost.elements(), (words - lost).elements()), min(count, MOST_SHOWN))
+    return found[:MOST_SHOWN]
 
 
 def first(facts: Counter[str]) -> Iterator[str]:
@@ -216,18 +224,4 @@ def is_reordered(own: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
     others, their_counts = np.unique(other, return_counts=True)
     places = np.minimum(np.searchsorted(others, words), max(0, len(others) - 1))
     has_all = bool(len(others)) and bool(((others[places] == words) & (their_counts[places] >= counts)).all())
-    return has_all and novel_share_of_words(own, other) > 0
-
-
-def pieces_of(text: str) -> Iterator[str]:
-    """Yield a text in pieces of about PIECE characters, cut at the end of a line or a word if possible."""
-    start = 0
-    while start < len(text):
-        end = min(len(text), start + PIECE)
-        if end < len(text):
-            for mark in ("\n", " "):
-                if (cut := text.rfind(mark, start, end)) > start:
-                    end = cut
-                    break
-        yield text[start:end]
-        start = end
+    return has_all and not is_within(own, other)

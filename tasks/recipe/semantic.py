@@ -49,7 +49,8 @@ class Semantic(Strict):
     facts: Literal["same", "ignore"] = Field(
         "same",
         description="`same`: a document is removed only if the kept document has its numbers, negations, "
-        "identifiers and names, both are in a language whose words are known, and it is no edited version. "
+        "identifiers and names, as far as the word lists know them, both are in a language whose words are known, "
+        "and it is a copy or a text in other words, no edited version. "
         "`ignore`: the cosine alone decides, which removes documents with other facts.",
     )
     remove: Flag = Field(
@@ -123,8 +124,9 @@ class SemanticRound(Dedup):
         if self.semantic.facts == "ignore":
             return super().kept_sentence()
         return (
-            "A document was removed only if a kept document has its numbers, negations, identifiers and names. "
-            + super().kept_sentence()
+            "A document was removed only if it is a copy of a kept document or a text in other words, no edited "
+            "version, and the kept document has its numbers, negations, identifiers and names, as far as the word "
+            "lists know them. " + super().kept_sentence()
         )
 
     def removal_rules(self) -> Iterator[str]:

@@ -22,7 +22,7 @@ from zyda_flows.tasks.storage.parts import text_sizes
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, write_artifact
 
-VERSION = 4
+VERSION = 5
 STAGE = "confirm"
 
 

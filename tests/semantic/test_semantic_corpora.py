@@ -70,7 +70,7 @@ def test_facts_decide(tmp_path, model):
     """
     long = f"{BOAT} and {SPELLINGS} in 1984, and that was all of it"
     texts = {
-        "same": (long, f"{long}, again"),
+        "same": (long, f"{long}. The owner of the inn sang at dawn"),
         "fact": (long, long.replace("1984", "1985")),
         "language": (
             "rzeka płynie do morza, a łódź płynie za nią",
@@ -89,7 +89,7 @@ def test_facts_decide(tmp_path, model):
         assert own["agrees"] == (name == "same")
         assert len(table_of(recipe, "contradictions")) == (name == "fact")
         assert ("language" in own["lacks"]) == (name == "language")
-        assert ("edits" in own["lacks"]) == (own["novel"] > 0.05)
+        assert ("words: " in own["lacks"]) == (name in ("fact", "edits"))
 
 
 def test_resumed_build_has_the_same_bytes(tmp_path, model):
