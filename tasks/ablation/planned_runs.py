@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from zyda_flows.tasks.ablation.experiment import Experiment
+from zyda_flows.tasks.ablation.held_out import HeldOutSet
 from zyda_flows.tasks.ablation.preparation import Prepared
 from zyda_flows.tasks.ablation.records import RunInput, RunRecord, read_runs, reason_not_held
 from zyda_flows.tasks.ablation.runs import Run
@@ -22,20 +23,19 @@ NOISE, REPLAYED = 0.2, 0.5
 
 def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list[Run]:
     """Return the runs of all variants and controls, by size and repeat. Raises BadRequest for the model."""
-    runs = list[Run]()
+    runs, variants = list[Run](), [*single_variants(prepared)]
     for size, (model, settings, base) in enumerate(models_of(experiment, prepared)):
         for repeat in range(experiment.repeats):
             given = RunInput(
                 tokenizer=prepared.tokenizer, held_out=prepared.held_out, model=model, settings=asdict(settings),
                 protocol=protocol, seed=experiment.seed + repeat,
             )  # fmt: skip
-            first = Run(
-                experiment.folder, prepared, prepared.variants[0].name, 0, size, given, settings, base
-            )
-            runs += [
-                replace(first, variant=variant.name, place=place)
-                for place, variant in enumerate(prepared.variants)
+            variant_runs = [
+                Run(experiment.folder, alone, alone.variants[0].name, size, given, settings, base)
+                for alone in variants
             ]
+            runs += variant_runs
+            first = variant_runs[0]
             if experiment.controls.equal:
                 other = given.model_copy(update={"seed": given.seed + EQUAL_SEEDS})
                 runs.append(replace(first, variant=EQUAL, input=other))
@@ -44,6 +44,12 @@ def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list
                 change = {"noise": NOISE} if is_noise else {"replayed": REPLAYED}
                 runs.append(replace(first, variant=DEGRADED, input=given.model_copy(update=change)))
     return runs
+
+
+def single_variants(prepared: Prepared) -> Iterator[Prepared]:
+    """Yield the experiment with each variant alone, because a run is sent to another process."""
+    for variant in prepared.variants:
+        yield prepared.model_copy(update={"variants": (variant,), "held_out_set": HeldOutSet(hashes={})})
 
 
 def models_of(

@@ -37,13 +37,13 @@ CHECKPOINTS = "checkpoints"
 class Run:
     """A run of a variant.
 
-    place: of the variant in `prepared`. size: the number of the model's size. base: the folder of the base model.
+    prepared: the experiment with this variant alone. size: the number of the model's size. base: the folder of the
+    base model.
     """
 
     folder: Folder
     prepared: Prepared
     variant: str
-    place: int
     size: int
     input: RunInput
     settings: "TrainingSettings"
@@ -51,7 +51,7 @@ class Run:
 
     @property
     def parts(self) -> tuple[PreparedPart, ...]:
-        return self.prepared.variants[self.place].parts
+        return self.prepared.variants[0].parts
 
     @property
     def key(self) -> str:
