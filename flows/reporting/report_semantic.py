@@ -18,7 +18,7 @@ UPPER_BOUND = (
     "published pairs. They consider the order of the sources, and no other `prefer`. At low cosines, documents are "
     "missing whose pairs were not proposed."
 )
-GUARD = "With the facts guard, the other document must also have all facts of the document."
+GUARD = "With the facts guard, the other document must also have its facts, and it must be no edited version."
 
 
 def semantic_pairs(findings: Findings) -> Iterator[Section]:

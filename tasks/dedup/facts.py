@@ -47,8 +47,8 @@ from zyda_flows.tasks.dedup.fact_words import (
     kind_of,
 )
 from zyda_flows.tasks.dedup.novelty import words_in_order
+from zyda_flows.tasks.dedup.pieces import pieces_of
 
-PIECE = 1 << 20  # characters that are searched at a time
 MOST_DISTINCT = 1 << 20  # distinct words, numbers and lines of code; an English text of 64 MiB has fewer
 SAME_SIZE = 1.01
 MOST_SHOWN = 1000  # facts of a kind
@@ -225,17 +225,3 @@ def is_reordered(own: NDArray[np.uint64], other: NDArray[np.uint64]) -> bool:
     places = np.minimum(np.searchsorted(others, words), max(0, len(others) - 1))
     has_all = bool(len(others)) and bool(((others[places] == words) & (their_counts[places] >= counts)).all())
     return has_all and not is_within(own, other)
-
-
-def pieces_of(text: str) -> Iterator[str]:
-    """Yield a text in pieces of about PIECE characters, cut at the end of a line or a word if possible."""
-    start = 0
-    while start < len(text):
-        end = min(len(text), start + PIECE)
-        if end < len(text):
-            for mark in ("\n", " "):
-                if (cut := text.rfind(mark, start, end)) > start:
-                    end = cut
-                    break
-        yield text[start:end]
-        start = end
