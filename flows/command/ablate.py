@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from multiprocessing import active_children
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -104,7 +105,8 @@ def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], l
         if not runs:
             return []
         done, steps = dict[str, Any](), runs[0].settings.steps
-        with own_processes() as pool, Progress(*columns, console=err, disable=not err.is_terminal) as bars:
+        shown = Progress(*columns, console=err, disable=not err.is_terminal)
+        with own_processes() as pool, ended_on_error(), shown as bars:
             bar = bars.add_task(f"{len(runs)} runs", total=len(runs) * steps)
             with watched(lambda: bars.update(bar, completed=steps_of(runs, done))):
                 for run, record in done_by(pool, runs):
@@ -116,6 +118,19 @@ def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], l
         return [done[run.key] for run in runs]
 
     yield run_jobs
+
+
+@contextmanager
+def ended_on_error() -> "Iterator[None]":
+    """End the processes that began in the block if it raises: they would train to the end otherwise."""
+    before = {process.pid for process in active_children()}
+    try:
+        yield
+    except BaseException:
+        for process in active_children():
+            if process.pid not in before:
+                process.terminate()
+        raise
 
 
 def steps_of(runs: Sequence[Any], done: dict[str, Any]) -> int:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.ablation.documents import DRAWN, clusters_of_documents
 from zyda_flows.tasks.ablation.drawing import Drawn
 from zyda_flows.tasks.ablation.experiment import Experiment
+from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD
 from zyda_flows.tasks.ablation.variants import OpenedVariant
 from zyda_flows.tasks.storage.records import Record, read_record
 
-HELD_OUT_RECORD = "held-out.json"
 LARGEST_SHARE = 10  # of the documents of a source, one of so many is held out at most
 
 

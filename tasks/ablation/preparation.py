@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 from zyda_flows.tasks.ablation.documents import Encoder
 from zyda_flows.tasks.ablation.drawing import Drawn, draw, prefix
 from zyda_flows.tasks.ablation.experiment import FILE, Experiment
-from zyda_flows.tasks.ablation.held_out import HELD_OUT_RECORD, HeldOutSet, held_out_set, near_held_out
+from zyda_flows.tasks.ablation.held_out import HeldOutSet, held_out_set, near_held_out
 from zyda_flows.tasks.ablation.questions import QuestionEncoder, read_questions
-from zyda_flows.tasks.ablation.records import PartContent
+from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD, PartContent
 from zyda_flows.tasks.ablation.variants import OpenedVariant, draws_of, open_variants
 from zyda_flows.tasks.quality.training.sample import draw_sample
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
@@ -63,6 +63,7 @@ class Prepared(Record):
     questions: dict[str, Artifact]
     documents: dict[str, int]
     excluded: int
+    held_out_set: HeldOutSet
 
 
 def prepare(
@@ -83,6 +84,7 @@ def prepare(
     variants = [*mixtures] or open_variants(experiment)
     path = f"{WORK}/prepared-{preparation_key(experiment, variants, tokenizer)}.json"
     if (stored := read_record(folder, path, Prepared)) is not None:
+        write_record(folder, HELD_OUT_RECORD, stored.held_out_set)
         return stored
     engine = TokenEngine(tokenizer, special_as_text=experiment.special_tokens == "text")
     encoder = Encoder(engine, separator)
@@ -113,9 +115,11 @@ def prepare(
         questions={name: stored_table(folder, table) for name, table in questions.items()},
         documents={name: len(table) for name, table in measured.items()},
         excluded=len(is_near),
+        held_out_set=HeldOutSet(
+            hashes={source: tuple(table.column("hash").to_pylist()) for source, table in held_out.items()}
+        ),
     )
-    hashes = {source: tuple(table.column("hash").to_pylist()) for source, table in held_out.items()}
-    write_record(folder, HELD_OUT_RECORD, HeldOutSet(hashes=hashes))
+    write_record(folder, HELD_OUT_RECORD, prepared.held_out_set)
     write_record(folder, path, prepared)
     return prepared
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from zyda_flows.tasks.ablation.experiment import Experiment
-from zyda_flows.tasks.ablation.records import RUNS
+from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD, RUNS
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
@@ -13,6 +13,7 @@ RULE = (
     "the comparisons with the first variant, at the rate alpha; no claim if the equal control has one; a claim "
     "about a single task needs the same sign at two sizes of the model, each within its corrected rate."
 )
+PROTOCOL = "protocol-"
 NOT_OF_PROTOCOL = {"name", "variants", "storage", "tokenizer", "files", "evaluations"}
 
 
@@ -39,7 +40,7 @@ class Protocol(Record):
 
     @property
     def path(self) -> str:
-        return f"protocol-{self.digest}.json"
+        return f"{PROTOCOL}{self.digest}.json"
 
 
 def fix_protocol(experiment: Experiment) -> Protocol:
@@ -48,14 +49,15 @@ def fix_protocol(experiment: Experiment) -> Protocol:
     Raises Denied if the folder of the experiment has runs under another protocol.
     """
     folder, protocol = experiment.folder, Protocol.of(experiment)
-    for path in folder.files(""):
-        if path.startswith("protocol-") and path != protocol.path and folder.files(RUNS):
-            earlier = read_record(folder, path, Protocol)
-            if earlier is not None:
-                raise Denied(
-                    f"{folder.url}: its runs were made for another protocol, {difference(earlier, protocol)}; a "
-                    "verdict by another protocol is refused: give the experiment another `name`"
-                )
+    others = [path for path in protocols(folder) if path != protocol.path]
+    if not folder.files(RUNS):
+        for path in [*others, *([HELD_OUT_RECORD] if others else [])]:
+            folder.delete(path)
+    elif others and (earlier := read_record(folder, others[0], Protocol)) is not None:
+        raise Denied(
+            f"{folder.url}: its runs were made for another protocol, {difference(earlier, protocol)}; a verdict by "
+            "another protocol is refused: give the experiment another `name`"
+        )
     if not folder.exists(protocol.path):
         write_record(folder, protocol.path, protocol)
     return protocol
@@ -71,9 +73,5 @@ def difference(earlier: Protocol, protocol: Protocol) -> str:
 
 
 def protocols(folder: Folder) -> list[str]:
-    """Return the digests of the protocols of an experiment's folder."""
-    return [
-        path.removeprefix("protocol-").removesuffix(".json")
-        for path in folder.files("")
-        if path.startswith("protocol-")
-    ]
+    """Return the paths of the protocols in the folder of an experiment."""
+    return [path for path in folder.files("") if path.startswith(PROTOCOL)]

@@ -12,6 +12,7 @@ from zyda_flows.tasks.storage.records import Record, digest_of, read_record, wri
 
 VERSION = 1
 RUNS = "runs"
+HELD_OUT_RECORD = "held-out.json"
 HALVES = 9  # random halves of a sample that are compared
 CURVE_POINTS = 200
 SHARE, EPOCHS = 0.01, 0.05  # by which the share and, relatively, the epochs of a part may differ

@@ -2,6 +2,9 @@
 
 import json
 import re
+import signal
+import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +15,7 @@ import yaml
 from small_corpus import build_here, prose, rows, write_rows, zyda_here
 from small_mixtures import corpus_of, documents, experiment_file, mixture_file
 
+from zyda_flows.flows.command.ablate import ended_on_error
 from zyda_flows.tasks.ablation import training
 from zyda_flows.tasks.ablation.ablation import ablate, planned
 from zyda_flows.tasks.ablation.documents import hashes_of
@@ -161,6 +165,17 @@ def test_another_protocol_is_refused_after_the_first_run(experiment):
         ablate(load_experiment(other), run_here, nothing)
 
 
+def test_a_protocol_without_runs_is_replaced(small, tmp_path):
+    for repeats, held_out in ((2, 4), (3, 2), (2, 4)):
+        experiment = load_experiment(write(tmp_path, small, repeats=repeats, held_out=held_out))
+        prepared, _, _ = planned(experiment, nothing)
+        assert {*prepared.documents.values()} == {held_out}
+        (protocol,) = (path for path in experiment.folder.files("") if path.startswith("protocol-"))
+        assert json.loads(experiment.folder.read(protocol))["record"]["fields"]["repeats"] == repeats
+    ablate(experiment, run_here, nothing)
+    ablate(experiment, run_here, nothing)
+
+
 def test_runs_hold_while_the_documents_are_similar(tmp_path, compiled):
     corpus = corpus_of(tmp_path / "corpus", documents=60)
     path = write(
@@ -260,6 +275,24 @@ def test_a_base_model_must_have_the_same_tokenizer(small, tmp_path, tokenizer):
         BadRequest, match=r"is no causal language model: its config\.json names LlamaForSequenceClass"
     ):
         planned(load_experiment(path), nothing)
+
+
+def test_processes_of_runs_end_on_an_error():
+    older, newer = (get_context("spawn").Process(target=time.sleep, args=(600,)) for _ in range(2))
+    older.start()
+
+    def interrupted():
+        with ended_on_error():
+            newer.start()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    newer.join()
+    assert newer.exitcode == -signal.SIGTERM
+    assert older.is_alive()
+    older.terminate()
+    older.join()
 
 
 def test_a_recipe_must_be_built(small, tmp_path):

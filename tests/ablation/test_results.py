@@ -7,6 +7,7 @@ from small_corpus import TOKENIZER
 
 from zyda_flows.flows.reporting.ablation_page import card, page
 from zyda_flows.tasks.ablation.experiment import Experiment
+from zyda_flows.tasks.ablation.held_out import HeldOutSet
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
 from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant
 from zyda_flows.tasks.ablation.protocol import Protocol
@@ -33,6 +34,7 @@ def result_with(values, **changes):
     prepared = Prepared(
         separator=0, vocabulary=10, tokenizer="t", held_out="h", variants=variants, texts={}, questions={},
         documents={"source:x": 7}, excluded=2,
+        held_out_set=HeldOutSet(hashes={}),
     )  # fmt: skip
     runs, records = [], {}
     for (size, variant), measures in values.items():
