@@ -20,11 +20,17 @@ EXAMPLES = (
     "zyda ablate experiment.yaml",
     "zyda ablate experiment.yaml --list",
     "zyda ablate experiment.yaml --swarm 100",
+    "zyda ablate recipe.yaml --removed",
 )
 
 
 def ablate(
-    file: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="YAML file of the experiment.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT", help="YAML file of the experiment; with --removed, a built recipe."
+        ),
+    ],
     list_runs: Annotated[
         bool,
         typer.Option("--list", help="List the stored runs, and which of them hold for the present corpora."),
@@ -46,6 +52,22 @@ def ablate(
             help="Propose a mixture from the two tables of a swarm: CSV as of Olmix.",
         ),
     ] = None,
+    removed: Annotated[
+        bool,
+        typer.Option(
+            "--removed",
+            help="Train on what a recipe keeps, and compare what it removed with kept documents.",
+        ),
+    ] = False,
+    tokens: Annotated[
+        str, typer.Option(metavar="N", help="With --removed: tokens of a run, at most 80 % of what is kept.")
+    ] = "5M",
+    parameters: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N", help="With --removed: parameters of the model. Default: by the vocabulary."
+        ),
+    ] = None,
     storage: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Folder or fsspec URL, instead of `storage` of the file."),
@@ -61,18 +83,27 @@ def ablate(
     After an interruption, start the command again: finished runs are not repeated, and others continue. The page
     ablation.html and the card README.md have verdicts, controls, loss curves and the cost.
 
+    With --removed, models are trained on what a recipe keeps. For each stage and reason, the bits per byte of
+    removed documents are compared with those of held-out kept documents of the same source and length. Results are
+    written below the corpus, in ablation/.
+
     With --swarm, a model is trained on each of many mixtures. Their measures are fitted, and the mixture with the
     best predicted mean becomes a mixture file.
     """
     from zyda_flows.tasks.ablation.experiment import load_experiment  # late
 
-    experiment = load_experiment(file, storage=storage)
     err = console(stderr=True)
     with err.status("reading") as status:
 
         def show(step: str) -> None:
             status.update(step) if err.is_terminal else err.print(step)
 
+        if removed:
+            from zyda_flows.flows.command.ablate_removed import print_removed  # late
+
+            print_removed(file, tokens, parameters, storage, runs_in_processes(status), show)
+            return
+        experiment = load_experiment(file, storage=storage)
         if list_runs:
             print_runs(experiment, show)
             return

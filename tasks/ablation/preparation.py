@@ -1,6 +1,6 @@
 """Prepare an experiment: draw documents, hold out others, and store both as tables of token ids."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from itertools import chain
 
@@ -27,7 +27,7 @@ from zyda_flows.tasks.tokens.stored import load_tokenizer
 VERSION = 1
 CANDIDATES = 8  # times the documents to hold out
 FILE_DOCUMENTS = 2000  # of a file of held-out texts
-SOURCE = "source:"
+SOURCE, REMOVED = "source:", "removed:"
 Say = Callable[[str], object]
 
 
@@ -67,11 +67,14 @@ class Prepared(Record):
 
 
 def prepare(
-    experiment: Experiment, say: Say = lambda _: None, mixtures: Sequence[OpenedVariant] = ()
+    experiment: Experiment,
+    say: Say = lambda _: None,
+    mixtures: Sequence[OpenedVariant] = (),
+    measured: Mapping[str, pa.Table] | None = None,
 ) -> Prepared:
     """Draw and store the documents of an experiment; stored results are reused while all inputs are the same.
 
-    mixtures: used instead of the variants of the experiment.
+    mixtures: used instead of the variants of the experiment. measured: DRAWN by the names of further measures.
 
     Raises BadRecipe with the line of a fault, and BadInput for a file of texts or questions.
     """
@@ -82,14 +85,15 @@ def prepare(
     if separator is None:
         raise experiment.fault(f"separator: the tokenizer has no token {experiment.separator!r}", "separator")
     variants = [*mixtures] or open_variants(experiment)
-    path = f"{WORK}/prepared-{preparation_key(experiment, variants, tokenizer)}.json"
+    also = {name: table.column("hash").to_pylist() for name, table in (measured or {}).items()}
+    path = f"{WORK}/prepared-{preparation_key(experiment, variants, tokenizer, also)}.json"
     if (stored := read_record(folder, path, Prepared)) is not None:
         write_record(folder, HELD_OUT_RECORD, stored.held_out_set)
         return stored
     engine = TokenEngine(tokenizer, special_as_text=experiment.special_tokens == "text")
     encoder = Encoder(engine, separator)
     question_encoder = QuestionEncoder(load_tokenizer(experiment.tokenizer), separator)
-    texts = texts_of_files(experiment, encoder)
+    texts = texts_of_files(experiment, encoder) | dict(measured or {})
     questions = {
         file.name: read_questions(file.name, file.url, experiment.questions, question_encoder)
         for file in experiment.evaluations
@@ -108,7 +112,7 @@ def prepare(
         vocabulary=max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1,
         tokenizer=digest_of(tokenizer.to_str()),
         held_out=digest_of(
-            {source: table.column("hash").to_pylist() for source, table in sorted(held_out.items())}
+            {source: table.column("hash").to_pylist() for source, table in sorted(held_out.items())} | also
         ),
         variants=tuple(prepared_variants),
         texts={name: stored_table(folder, table) for name, table in measured.items()},
@@ -124,7 +128,12 @@ def prepare(
     return prepared
 
 
-def preparation_key(experiment: Experiment, variants: Sequence[OpenedVariant], tokenizer: Tokenizer) -> str:
+def preparation_key(
+    experiment: Experiment,
+    variants: Sequence[OpenedVariant],
+    tokenizer: Tokenizer,
+    measured: Mapping[str, Sequence[int]],
+) -> str:
     """Hash everything that determines the prepared documents."""
     fields = experiment.model_dump(
         mode="json",
@@ -139,7 +148,7 @@ def preparation_key(experiment: Experiment, variants: Sequence[OpenedVariant], t
         ]
         for variant in variants
     ]
-    return digest_of([VERSION, fields, opened, tokenizer.to_str()])
+    return digest_of([VERSION, fields, opened, tokenizer.to_str(), measured])
 
 
 def texts_of_files(experiment: Experiment, encoder: Encoder) -> dict[str, pa.Table]:

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.ablation.documents import token_ids
 from zyda_flows.tasks.ablation.experiment import ACCURACY, GOLD, HELD_OUT
 from zyda_flows.tasks.ablation.ordering import ordered, with_noise
-from zyda_flows.tasks.ablation.preparation import SOURCE, Prepared, PreparedPart
+from zyda_flows.tasks.ablation.preparation import REMOVED, SOURCE, Prepared, PreparedPart
 from zyda_flows.tasks.ablation.progress import SECONDS, RunProgress, remove_progress, write_progress
 from zyda_flows.tasks.ablation.questions import scores
 from zyda_flows.tasks.ablation.records import (
@@ -24,13 +25,14 @@ from zyda_flows.tasks.ablation.records import (
     write_run,
 )
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import read_table
+from zyda_flows.tasks.storage.tables import read_table, write_table
 from zyda_flows.tasks.tokens.engine import TokenIds
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.ablation.training import TrainingSettings
 
 CHECKPOINTS = "checkpoints"
+MEASURED = pa.schema([("measure", pa.string()), ("n_bytes", pa.uint32()), ("nats", pa.float64())])
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class Run:
             input=self.input,
             parts=tuple(part.content for part in self.parts),
             curve=curve_of(losses),
-            measures=measures_of(model, self.folder, self.prepared, self.settings.sequence),
+            measures=measures_of(model, self.folder, self.prepared, self.settings.sequence, self.key),
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             tokens=self.settings.steps * self.settings.batch * self.settings.sequence,
             device=torch.cuda.get_device_name() if device == "cuda" else "CPU, one core",
@@ -131,19 +133,31 @@ class Run:
         )
 
 
-def measures_of(model: Any, folder: Folder, prepared: Prepared, sequence: int) -> dict[str, float]:
-    """Return the measures of a model by name: bits per byte of texts, and the scores of evaluation sets."""
+def documents_path(key: str) -> str:
+    """Return the path of the measured documents of a run: MEASURED."""
+    return f"measured/{key}.parquet"
+
+
+def measures_of(model: Any, folder: Folder, prepared: Prepared, sequence: int, key: str) -> dict[str, float]:
+    """Return the measures of a model by name: bits per byte of texts, and the scores of evaluation sets.
+
+    With removed documents, the nats of each document are written, too.
+    """
     from zyda_flows.tasks.ablation.measures import (
         bits_per_byte,
         continuation_nats,
         document_nats,
     )  # late: torch
 
-    found = dict[str, float]()
+    found, documents = dict[str, float](), list[pa.Table]()
     for name, artifact in prepared.texts.items():
         table = read_table(folder, artifact)
         nats = document_nats(model, token_ids(table), sequence)
         found[name] = bits_per_byte(nats, table.column("n_bytes").to_numpy())
+        columns = [pa.array([name] * len(table)), table.column("n_bytes"), pa.array(nats)]
+        documents.append(pa.table(columns, schema=MEASURED))
+    if any(name.startswith(REMOVED) for name in prepared.texts):
+        write_table(folder, documents_path(key), key, pa.concat_tables(documents))
     found[HELD_OUT] = mean_of(found, SOURCE)
     for name, artifact in prepared.questions.items():
         options = read_table(folder, artifact)

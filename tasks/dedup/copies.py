@@ -21,10 +21,10 @@ from zyda_flows.tasks.dedup.pieces import pieces_of
 
 CHINESE = re.compile("([\u3400-\u9fff\u3007])")
 END = re.compile(  # of a sentence, with the space after it
-    r"[.!\u2026]+[\"'\u201d\u2019\u00bb)\]*_`]*\s|\u3002"
-    r"|\n[ \t\r]*(?=\n|[^\w\s\"'\u201c\u2018\u00ab(]|\d+[.)])"
+    r"(?<![.!\u2026])[.!\u2026]++[\"'\u201d\u2019\u00bb)\]*_`]*+\s|\u3002"
+    r"|\n[ \t\r]*+(?=\n|[^\w\s\"'\u201c\u2018\u00ab(]|\d+[.)])"
 )
-LINE = re.compile(r"\n\s*(?=[^\sa-z\u00df-\u00ff])")
+LINE = re.compile(r"\n[^\S\n]*+(?=[^\sa-z\u00df-\u00ff])")
 OPERATOR = re.compile(r"(?<=\S) [*/-] (?=\S)|(?<=\w)[*/](?=\w)")
 OPERATORS = str.maketrans("*/-", "\u2217\u2215\u2212")  # in formulas; otherwise they are punctuation
 MARK, LINE_MARK = "\0", "\1"  # the end of a sentence, and the end of a line that may be

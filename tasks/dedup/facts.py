@@ -1,23 +1,24 @@
 """Facts: the numbers, negations, identifiers and names of a text, which similar texts can differ in.
 
 Two texts about different facts can be very similar: MiniLM's cosine of a text and the same text with another number
-is 0.99. A document is a safe duplicate only if the kept document has its facts. The facts of 1 MiB of English take
-0.5 s and 1 to 14 MiB of memory (one core).
+is 0.99. A document is a safe duplicate only if the kept document has its facts, and if it is no edited version with
+other words (`tasks.semantic.compared_texts`). The facts of 1 MiB of English take 0.5 s and 1 to 14 MiB of memory
+(one core).
 
 The facts are found by their form, after Unicode's NFKC:
 
-- **number**: digits with their separators, sign, currency and unit (`5 km`, `$1000`, `3.11`), number words, and
-  dates: `January 2, 2020` is `2020-01-02`. Commas between groups of three digits are left out, in German, French
-  and Spanish the points. `7,8` is a single number.
-- **negation**: words such as `not`, `before` and `or`; opposites, such as `accept` and `reject`, if each text has
-  another; and words that only one text has with a prefix, such as `invalid`.
+- **number**: digits with their separators, sign, currency and unit (`5 km`, `$1000`, `3.11`), number words, units
+  in other places, weekdays, months, and dates: `January 2, 2020` is `2020-01-02`. Commas between groups of three
+  digits are left out, in German, French and Spanish the points. `7,8` is a single number.
+- **negation**: words such as `not`, `only`, `before` and `or`; opposites, such as `accept` and `reject`, if each
+  text has another; and words that only one text has with a prefix, such as `invalid`.
 - **identifier**: words with an underscore, a digit, a capital inside, or with `.`, `/`, `:` or `-` between parts of
-  which one has a capital; addresses, paths, options such as `--force`, and comparisons such as `!=`.
+  which one has a capital; addresses, paths, options such as `--force`, comparisons such as `!=`, and emoji.
 - **name**: capitalised words, words of capitals, and titles in 《》. A capitalised word that begins a sentence may
   be any word: it is only compared with the words of the other text, and not if it is `common`. German nouns may
   have another ending, and are left out if they have an ending such as `-ung`.
 - **code**: the lines of code (`tasks.dedup.code_lines`). The kept text has them in the same order.
-- **order**: a 3-gram of words that the kept text lacks, though it has the same words as often: "A beats B".
+- **order**: the kept text has the same words as often and hardly any more, but in another order: "A beats B".
 - **size**: a text of more than MOST_DISTINCT words is never covered by another.
 
 The words are in facts.toml. Facts of a kind are compared as multisets: a fact that a text has twice must be there

@@ -1,5 +1,7 @@
 """Copies: the words of a text, and whether another text has its sentences in their order."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,3 +69,16 @@ def test_text_is_a_copy_of_itself_and_has_all_words(text, more):
 def test_first_changed_sentence_is_named():
     assert changed_sentence("One. Two here. Three.", "One. Two there. Three.") == "two here"
     assert changed_sentence("One. Two.", "Two. One.") == "two"
+
+
+@pytest.mark.parametrize("piece", [".", ". ", '."', "\n", "\n ", " ", "\n1", "*", "a*", " - ", "\u3002", "?"])
+def test_time_is_linear_in_the_length_of_the_text(piece):
+    small, large = (seconds_of(f"{piece * (count // len(piece))}a") for count in (50_000, 200_000))
+    assert large < 6 * max(0.02, small)
+
+
+def seconds_of(text):
+    """Return the CPU seconds of the content of a text."""
+    start = time.process_time()
+    content_of(text)
+    return time.process_time() - start

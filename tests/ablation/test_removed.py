@@ -1,0 +1,130 @@
+"""Removed documents against kept documents: word salad is unlike the kept texts, a random choice is not."""
+
+import json
+import os
+import random
+import string
+
+import numpy as np
+import pytest
+from small_corpus import Corpus, build_here, prose, table_of
+
+from zyda_flows.tasks.ablation import removed
+from zyda_flows.tasks.ablation.removed import Measured, RemovedOptions, compare_removed, difference_of
+from zyda_flows.tasks.ablation.removed_texts import RemovedGroup, sampled_groups, texts_of_removed
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.errors import BadInput
+
+OPTIONS = RemovedOptions(parameters=160_000, tokens=25_000, documents=150, repeats=2)
+
+
+@pytest.fixture(scope="module")
+def filtered(tmp_path_factory, compiled):
+    """Return a built corpus: a rule removed word salad, and `keep` a random fifth of the rest."""
+    folder, chance = tmp_path_factory.mktemp("removed"), random.Random(4)
+    corpus = Corpus(folder)
+
+    def salad(words):
+        drawn = ["".join(chance.choices(string.ascii_lowercase, k=7)) for _ in range(words)]
+        return " ".join([*drawn, "me@example.org"])
+
+    rows = []
+    for number in range(1100):
+        is_salad = number % 7 == 0
+        words = chance.randint(40, 80)
+        text = salad(words) if is_salad else prose(f"document {number}", words)
+        rows.append({"name": str(number), "text": text, "chance": chance.random(), "salad": is_salad})
+    path = folder / "in" / "all.jsonl"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    corpus.recipe["sources"] = [{"name": "all", "files": "in/all.jsonl", "keep": "chance < 0.8"}]
+    corpus.recipe["documents"] = [{"filter": {"pii": {"mail": [None, 0]}}}]
+    recipe = corpus.load()
+    build_here(recipe)
+    return corpus, recipe, {row["name"]: row for row in rows}
+
+
+def test_texts_of_removed_documents_are_those_of_the_source(filtered):
+    _, recipe, rows = filtered
+    groups = sampled_groups(PublishedCorpus.of(recipe), 1000, 1)
+    assert {group.stage for group in groups} == {"rules", "filter"}
+    texts = texts_of_removed(recipe, groups, print)
+    kept = {row["doc_id"] for row in table_of(recipe, "all")}
+    for group in groups:
+        assert len(group.ids) == group.total
+        assert not kept.intersection(group.ids)
+        is_salad = group.stage == "rules"
+        expected = {
+            row["text"]
+            for row in rows.values()
+            if row["salad"] == is_salad and (is_salad or row["chance"] >= 0.8)
+        }
+        assert {texts[doc_id] for doc_id in group.ids} == expected
+    (few, _) = sampled_groups(PublishedCorpus.of(recipe), 10, 1)
+    assert len(few.ids) == 10
+    assert {*few.ids} < {*groups[0].ids}
+
+
+@pytest.mark.slow
+def test_word_salad_is_unlike_the_kept_texts_and_a_random_choice_is_not(filtered, monkeypatch):
+    corpus, recipe, _ = filtered
+    monkeypatch.setattr(removed, "FEWEST", 5)
+    monkeypatch.setattr(removed, "RESAMPLES", 200)
+    path = str(corpus.write())
+    result = compare_removed(recipe, path, OPTIONS, lambda runs, _: [run() for run in runs], print)
+    salad, others = result.groups
+    assert (salad.stage, salad.verdict) == ("rules", "less like the kept texts")
+    assert (others.stage, others.verdict) == ("filter", "no difference seen")
+    assert salad.difference > 10 * abs(others.difference)
+    assert others.low < 0 < others.high
+    again = compare_removed(recipe, path, OPTIONS, lambda runs, _: [1 / 0 for _ in runs], print)
+    assert again == result  # no run is trained again
+
+
+def test_difference_equals_a_plain_mean_of_cells(monkeypatch):
+    monkeypatch.setattr(removed, "FEWEST", 3)
+    chance = np.random.default_rng(1)
+    sizes = {"removed:s: r|a": chance.integers(1, 100, 40), "source:a": chance.integers(1, 100, 60)}
+    measured = {
+        name: Measured(
+            each.astype(float),
+            chance.random((len(each), 2)) * each[:, None] * (2 if "removed" in name else 1),
+        )
+        for name, each in sizes.items()
+    }
+    group = RemovedGroup("s", "r", tuple(range(40)), ("a",) * 40, 77)
+    found = difference_of(group, measured, 0.05)
+    edges = [float(np.quantile(sizes["source:a"], tenth / 10)) for tenth in range(1, 10)]
+    cells = {}
+    for name, documents in measured.items():
+        for size, bits in zip(documents.sizes.tolist(), documents.bits.tolist(), strict=True):
+            cell = cells.setdefault(sum(size >= edge for edge in edges), {})
+            cell.setdefault(name, []).append((size, sum(bits) / 2))
+    total, weight, left_out = 0.0, 0, 0
+    for cell in cells.values():
+        both = [cell.get(name, []) for name in sizes]
+        if min(map(len, both)) < 3:
+            left_out += bool(both[0])
+            continue
+        own, other = (sum(bits for _, bits in side) / sum(size for size, _ in side) for side in both)
+        total, weight = total + len(both[0]) * (own - other), weight + len(both[0])
+    assert found.difference == pytest.approx(total / weight)
+    assert (found.compared, found.left_out, found.documents) == (weight, left_out, 77)
+    assert found.low < found.difference < found.high
+    assert found.low > 0
+
+
+def test_changed_source_is_refused_in_a_line(filtered, tmp_path):
+    corpus, recipe, _ = filtered
+    path = corpus.folder / "in" / "all.jsonl"
+    content, stat = path.read_bytes(), path.stat()
+    groups = sampled_groups(PublishedCorpus.of(recipe), 10, 1)
+    try:
+        path.write_bytes(content[: len(content) // 2])
+        with pytest.raises(BadInput) as error:
+            texts_of_removed(recipe, groups, print)
+    finally:
+        path.write_bytes(content)
+        os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert len(str(error.value).splitlines()) == 1
+    assert "all.jsonl" in str(error.value)
