@@ -6,6 +6,7 @@ from threading import Event, Thread
 
 from pydantic import ValidationError
 
+from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 
@@ -43,7 +44,8 @@ def watched(look: Callable[[], object]) -> Iterator[None]:
 
     def watch() -> None:
         while not ended.wait(SECONDS):
-            look()
+            with suppress(ZydaError):  # the next look may succeed
+                look()
 
     thread = Thread(target=watch, daemon=True)
     thread.start()
