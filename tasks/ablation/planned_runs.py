@@ -22,7 +22,7 @@ NOISE, REPLAYED = 0.2, 0.5
 
 
 def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list[Run]:
-    """Return the runs of all variants and controls, by size and repeat. Raises BadRequest for the model."""
+    """Return the runs of all variants, and of controls, by size and repeat. Raises BadRequest for the model."""
     runs, variants = list[Run](), [*single_variants(prepared)]
     for size, (model, settings, base) in enumerate(models_of(experiment, prepared)):
         for repeat in range(experiment.repeats):
@@ -36,6 +36,8 @@ def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list
             ]
             runs += variant_runs
             first = variant_runs[0]
+            if size:  # the controls are of the first size, by which the decisive measure decides
+                continue
             if experiment.controls.equal:
                 other = given.model_copy(update={"seed": given.seed + EQUAL_SEEDS})
                 runs.append(replace(first, variant=EQUAL, input=other))

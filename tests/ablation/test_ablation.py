@@ -4,6 +4,7 @@ import json
 import re
 import signal
 import time
+from collections import Counter
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -213,6 +214,17 @@ def test_a_base_model_is_annealed(small, tmp_path, tokenizer):
     whole = runs[0]()
     assert result.series[0].curves[0][0][1] < whole.curve[0][1] - 1
     assert result.series[0].means["held_out"] < whole.measures["held_out"]
+
+
+def test_controls_have_the_first_size_only(small, tmp_path):
+    controls = {"equal": True, "degraded": "noise"}
+    path = write(tmp_path, small, model={"parameters": ["150K", "300K"]}, controls=controls)
+    _, _, runs = planned(load_experiment(path), nothing)
+    counts = Counter((run.size, run.variant) for run in runs)
+    assert {*counts.values()} == {2}
+    assert {*counts} == {
+        (0, "all"), (0, "long"), (0, "equal control"), (0, "degraded control"), (1, "all"), (1, "long"),
+    }  # fmt: skip
 
 
 def test_order_and_noise(experiment):
