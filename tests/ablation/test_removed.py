@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from small_corpus import Corpus, build_here, prose, table_of
 
-from zyda_flows.tasks.ablation import removed
-from zyda_flows.tasks.ablation.removed import Measured, RemovedOptions, compare_removed, difference_of
+from zyda_flows.tasks.ablation import removed_cells
+from zyda_flows.tasks.ablation.removed import RemovedOptions, compare_removed
+from zyda_flows.tasks.ablation.removed_cells import Measured, difference_of
 from zyda_flows.tasks.ablation.removed_texts import RemovedGroup, sampled_groups, texts_of_removed
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
@@ -68,8 +69,8 @@ def test_texts_of_removed_documents_are_those_of_the_source(filtered):
 @pytest.mark.slow
 def test_word_salad_is_unlike_the_kept_texts_and_a_random_choice_is_not(filtered, monkeypatch):
     corpus, recipe, _ = filtered
-    monkeypatch.setattr(removed, "FEWEST", 5)
-    monkeypatch.setattr(removed, "RESAMPLES", 200)
+    monkeypatch.setattr(removed_cells, "FEWEST", 5)
+    monkeypatch.setattr(removed_cells, "RESAMPLES", 200)
     path = str(corpus.write())
     result = compare_removed(recipe, path, OPTIONS, lambda runs, _: [run() for run in runs], print)
     salad, others = result.groups
@@ -82,7 +83,7 @@ def test_word_salad_is_unlike_the_kept_texts_and_a_random_choice_is_not(filtered
 
 
 def test_difference_equals_a_plain_mean_of_cells(monkeypatch):
-    monkeypatch.setattr(removed, "FEWEST", 3)
+    monkeypatch.setattr(removed_cells, "FEWEST", 3)
     chance = np.random.default_rng(1)
     sizes = {"removed:s: r|a": chance.integers(1, 100, 40), "source:a": chance.integers(1, 100, 60)}
     measured = {
