@@ -21,7 +21,10 @@ def proposal_of(
     show: Callable[[str], object],
 ) -> "Proposal":
     """Return the proposal of a new swarm of `count` random mixtures, or of the tables of a swarm."""
-    from zyda_flows.tasks.ablation.swarm import natural_variant, proposed, train_swarm  # late
+    from zyda_flows.tasks.ablation.libraries import expect_libraries  # late
+
+    expect_libraries()
+    from zyda_flows.tasks.ablation.swarm import natural_variant, proposed, train_swarm  # late: scipy
     from zyda_flows.tasks.ablation.swarm_tables import read_tables  # late
 
     if tables is None:

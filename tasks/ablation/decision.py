@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import stats
 
 from zyda_flows.tasks.storage.records import Record
 
@@ -49,6 +48,8 @@ def welch(first: Sequence[float], second: Sequence[float]) -> tuple[float, float
 
 def p_value(first: Sequence[float], second: Sequence[float]) -> float:
     """Return the p-value of Welch's t test; 1 if all runs of both are equal: their noise is then unknown."""
+    from scipy import stats  # late: of the extra `ablation`
+
     difference, error, degrees = welch(first, second)
     return float(2 * stats.t.sf(abs(difference) / error, degrees)) if error else 1.0
 
@@ -84,6 +85,8 @@ def comparison(
     *,
     is_claimed: bool,
 ) -> VariantComparison:
+    from scipy import stats  # late
+
     difference, error, degrees = welch(baseline, runs)
     half = float(stats.t.ppf(1 - level / 2, degrees)) * error if error else 0.0
     return VariantComparison(

@@ -1,5 +1,8 @@
 """Without its libraries, an ablation names the command that installs them."""
 
+import subprocess
+import sys
+
 import pytest
 
 from zyda_flows.tasks.ablation import libraries
@@ -13,3 +16,15 @@ def test_missing_libraries_are_named(monkeypatch):
         BadRequest, match=r"^torch and scipy not installed; pip install 'zyda-flows\[ablation\]'$"
     ):
         libraries.expect_libraries()
+
+
+def test_flow_and_commands_are_imported_without_the_libraries():
+    """Prefect imports every flow when `zyda up` registers the deployments."""
+    program = (
+        "import sys\n"
+        "sys.modules |= dict.fromkeys(['torch', 'scipy', 'transformers'])\n"
+        "import zyda_flows.flows.ablate, zyda_flows.flows.command.cli, zyda_flows.tasks.ablation.removed\n"
+        "import zyda_flows.flows.command.ablate, zyda_flows.flows.command.ablate_removed\n"
+        "import zyda_flows.flows.command.ablate_swarm"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
