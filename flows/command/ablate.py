@@ -9,9 +9,10 @@ import typer
 
 from zyda_flows.flows.command.processes import done_by, own_processes
 from zyda_flows.flows.command.terminal import console, say, table_of
+from zyda_flows.tasks.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from zyda_flows.tasks.ablation.experiment import Experiment
     from zyda_flows.tasks.ablation.results import AblationResult
@@ -60,8 +61,12 @@ def ablate(
         ),
     ] = False,
     tokens: Annotated[
-        str, typer.Option(metavar="N", help="With --removed: tokens of a run, at most 80 % of what is kept.")
-    ] = "5M",
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="With --removed: tokens of a run, at most 80 % of the kept tokens; 5M if omitted.",
+        ),
+    ] = None,
     parameters: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +97,10 @@ def ablate(
     """
     from zyda_flows.tasks.ablation.experiment import load_experiment  # late
 
+    expect_one_question(
+        {"--list": list_runs, "--removed": removed, "--swarm": swarm, "--tables": tables},
+        {"--tokens": tokens, "--parameters": parameters},
+    )
     err = console(stderr=True)
     with err.status("reading") as status:
 
@@ -101,7 +110,7 @@ def ablate(
         if removed:
             from zyda_flows.flows.command.ablate_removed import print_removed  # late
 
-            print_removed(file, tokens, parameters, storage, runs_in_processes(status), show)
+            print_removed(file, tokens or "5M", parameters, storage, runs_in_processes(status), show)
             return
         experiment = load_experiment(file, storage=storage)
         if list_runs:
@@ -119,6 +128,16 @@ def ablate(
         with runs_in_processes(status) as run_jobs:
             result = ablate(experiment, run_jobs, show)
     print_result(experiment, result)
+
+
+def expect_one_question(questions: "Mapping[str, object]", settings: "Mapping[str, object]") -> None:
+    """Raise BadRequest for options that exclude each other, and for options of --removed without it."""
+    asked = [option for option, value in questions.items() if value]
+    if len(asked) > 1:
+        raise BadRequest(f"{asked[0]} and {asked[1]} cannot be combined")
+    for option, value in settings.items():
+        if value and "--removed" not in asked:
+            raise BadRequest(f"{option} applies to --removed; an experiment file has its own")
 
 
 @contextmanager

@@ -70,8 +70,11 @@ def read_tables(ratios: str, metrics: str) -> SwarmTable:
 def read_rows(url: str) -> Rows:
     """Read a table of numbers. Raises BadInput with file and line."""
     parent, _, name = url.rpartition("/")
+    folder = Folder(parent or ".")
+    if not folder.exists(name):
+        raise BadInput(f"{url}: there is no such file")
     try:
-        with Folder(parent or ".").open(name) as stream:
+        with folder.open(name) as stream:
             content = stream.read(MOST_BYTES + 1)
         lines = [*csv.reader(io.StringIO(content.decode("utf-8-sig")), strict=True)]
     except (OSError, ZydaError, UnicodeDecodeError, csv.Error) as error:

@@ -108,7 +108,7 @@ def test_tables_are_read_in_any_order_of_columns_and_rows(tmp_path):
      ("run,a,b\nx,0.5,0.5\nx,0.5,0.5\n", "run,m\nx,1\n", "ratios.csv: line 3: run x is listed twice"),
      ("run,a,b\nx,0.5,0.5\n", "run,m\ny,1\n", "metrics.csv: none of its runs is in"),
      ("run,a,b\nx,0.5,0.5\n", "run,m\nx,nan\n", "metrics.csv: line 2, column m"),
-     ("run,a,b\nx,0.5,0.5\n", "", "metrics.csv: line 1"), ("run,a\nx,1\n", None, "metrics.csv: cannot be read")],
+     ("run,a,b\nx,0.5,0.5\n", "", "metrics.csv: line 1"), ("run,a\nx,1\n", None, "metrics.csv: there is no such file")],
 )  # fmt: skip
 def test_fault_of_a_table_is_named_with_file_and_line(tmp_path, ratios, metrics, fault):
     for name, text in (("ratios", ratios), ("metrics", metrics)):
@@ -117,6 +117,18 @@ def test_fault_of_a_table_is_named_with_file_and_line(tmp_path, ratios, metrics,
     with pytest.raises(BadInput) as error:
         read_tables(str(tmp_path / "ratios.csv"), str(tmp_path / "metrics.csv"))
     assert fault in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "fault"),
+    [(["--list", "--removed"], "--list and --removed cannot be combined"),
+     (["--swarm", "3", "--tables", "a", "b"], "--swarm and --tables cannot be combined"),
+     (["--tokens", "5M"], "--tokens applies to --removed")],
+)  # fmt: skip
+def test_options_that_exclude_each_other_are_refused(options, fault):
+    result = zyda_here("ablate", "experiment.yaml", *options)
+    assert result.returncode == 1
+    assert fault in result.stderr
 
 
 def test_excess_of_limited_parts_is_shared_in_proportion():
