@@ -16,7 +16,7 @@ from zyda_flows.tasks.ablation.removed_texts import RemovedGroup, sampled_groups
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
 
-OPTIONS = RemovedOptions(parameters=160_000, tokens=25_000, documents=150, repeats=2)
+OPTIONS = RemovedOptions(parameters=160_000, tokens=12_000, documents=100, repeats=2)
 
 
 @pytest.fixture(scope="module")
