@@ -22,9 +22,10 @@ BUILD = "build/build"
 def slow(tmp_path_factory):
     """Return a corpus that takes several seconds to build: 20 MB of text in a dozen files."""
     corpus = Corpus(tmp_path_factory.mktemp("slow"))
+    common = [prose(f"l{j}") for j in range(40)]
     for i in range(12):
         texts = {
-            f"l{i}_{j}": " ".join([prose(f"l{j % 40}")] * 5 + [prose(f"own {i} {j}", 60)]) for j in range(130)
+            f"l{i}_{j}": " ".join([common[j % 40]] * 5 + [prose(f"own {i} {j}", 60)]) for j in range(130)
         }
         write_rows(
             corpus.folder / f"in/worst-{i + 2}.arrow", [{"name": n, "text": t} for n, t in texts.items()]
