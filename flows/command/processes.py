@@ -1,4 +1,4 @@
-"""Run jobs of a command in one process per core."""
+"""Run jobs of a command in processes."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +11,16 @@ Job = TypeVar("Job", bound=Callable[[], Any])
 
 
 @contextmanager
-def own_processes() -> Iterator[ProcessPoolExecutor]:
-    """Yield processes that ignore Ctrl-C. Jobs that have not begun at the end of the block are cancelled."""
+def own_processes(number: int | None = None) -> Iterator[ProcessPoolExecutor]:
+    """Yield processes that ignore Ctrl-C. Jobs that have not begun at the end of the block are cancelled.
+
+    number: of processes, one per core by default.
+    """
     from zyda_flows.tasks.workers.dask_cluster import cores  # late
 
-    pool = ProcessPoolExecutor(cores(), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
+    pool = ProcessPoolExecutor(
+        number or cores(), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN)
+    )
     try:
         yield pool
     finally:

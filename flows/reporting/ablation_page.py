@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from zyda_flows.flows.reporting.markdown import duration, plain, table
 from zyda_flows.flows.reporting.plots import COLOURS, axes_beside, svg
-from zyda_flows.flows.reporting.report_page import render_page
-from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, count
+from zyda_flows.flows.reporting.report_parts import Section, Table, count
+from zyda_flows.flows.reporting.result_page import ResultPage, facts_of
 from zyda_flows.tasks.ablation.results import (
     AblationResult,
     Series,
@@ -14,9 +13,8 @@ from zyda_flows.tasks.ablation.results import (
     sentence,
     unit_of,
 )
-from zyda_flows.tasks.storage.folder import Folder
 
-PAGE, CARD = "ablation.html", "README.md"
+PAGE = "ablation.html"
 IN_A_ROW = 4  # plots of curves
 SKIPPED = 0.05  # the share of the steps at the beginning that do not determine the range of losses
 NO_CLAIMS = "Differences by measures other than the decisive one are shown without claims."
@@ -26,50 +24,19 @@ LIMITS = (
 )
 
 
-def write_pages(folder: Folder, result: AblationResult) -> None:
-    """Write the page and the card of a result into the folder of its experiment."""
-    folder.write(PAGE, page(result).encode())
-    folder.write(CARD, card(result).encode())
-
-
-def page(result: AblationResult) -> str:
-    """Return the page as HTML."""
-    return render_page(
-        result.name, "ablation", [Fact(*fact) for fact in facts(result)], None, [*sections(result)]
-    )
-
-
-def card(result: AblationResult) -> str:
-    """Return the card as Markdown."""
-    lines = [
-        f"# Ablation {plain(result.name)}",
-        "",
-        *(f"- {name}: {plain(text)}" for name, text in facts(result)),
-    ]
-    for section in sections(result):
-        lines += ["", f"## {section.title}", "", *(f"{plain(note)}\n" for note in section.notes)]
-        for shown in section.tables:
-            left = sum(name in ("", "part", "claim") for name in shown.names)
-            lines += [f"**{shown.title}**", "", table(shown.names, shown.rows, left=max(1, left))]
-    return "\n".join([*lines, ""])
+def page_of(result: AblationResult) -> ResultPage:
+    """Return the page of a result."""
+    return ResultPage(PAGE, result.name, "ablation", [*facts(result)], [*sections(result)])
 
 
 def facts(result: AblationResult) -> Iterator[tuple[str, str]]:
     """Yield the facts of the head, each a name and a text."""
-    parameters = sorted({series.parameters for series in result.series})
     yield "Protocol", f"{result.protocol}, written before the first run"
     yield (
         "Decisive measure",
         f"{result.measure}, {unit_of(result.measure)}; false claims at a rate of {result.alpha:g}",
     )
-    yield "Model", " and ".join(f"{number:,} parameters" for number in parameters)
-    runs = (
-        f"{result.runs:,} of {result.tokens // max(1, result.runs):,} tokens each, {result.tokens:,} in all"
-    )
-    yield "Runs", runs
-    yield "Seeds", ", ".join(map(str, result.seeds))
-    yield "Device", f"{' and '.join(result.devices)}; torch {' and '.join(result.torch)}"
-    yield "Cost", f"{duration(result.seconds)} of all runs together"
+    yield from facts_of(result.trainings)
 
 
 def sections(result: AblationResult) -> Iterator[Section]:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from zyda_flows.tasks.ablation.documents import Encoder
+from zyda_flows.tasks.ablation.documents import DRAWN, Encoder
 from zyda_flows.tasks.ablation.drawing import Drawn, draw, prefix
 from zyda_flows.tasks.ablation.experiment import FILE, Experiment
 from zyda_flows.tasks.ablation.held_out import HeldOutSet, held_out_set, near_held_out
@@ -71,10 +71,12 @@ def prepare(
     say: Say = lambda _: None,
     mixtures: Sequence[OpenedVariant] = (),
     measured: Mapping[str, pa.Table] | None = None,
+    left_out: pa.Table | None = None,
 ) -> Prepared:
     """Draw and store the documents of an experiment; stored results are reused while all inputs are the same.
 
     mixtures: used instead of the variants of the experiment. measured: DRAWN by the names of further measures.
+    left_out: DRAWN, further documents that the trainings leave out with their near-duplicates.
 
     Raises BadRecipe with the line of a fault, and BadInput for a file of texts or questions.
     """
@@ -86,7 +88,9 @@ def prepare(
         raise experiment.fault(f"separator: the tokenizer has no token {experiment.separator!r}", "separator")
     variants = [*mixtures] or open_variants(experiment)
     also = {name: table.column("hash").to_pylist() for name, table in (measured or {}).items()}
-    path = f"{WORK}/prepared-{preparation_key(experiment, variants, tokenizer, also)}.json"
+    excluded = DRAWN.empty_table() if left_out is None else left_out
+    key = preparation_key(experiment, variants, tokenizer, also | {"": excluded.column("hash").to_pylist()})
+    path = f"{WORK}/prepared-{key}.json"
     if (stored := read_record(folder, path, Prepared)) is not None:
         write_record(folder, HELD_OUT_RECORD, stored.held_out_set)
         return stored
@@ -101,7 +105,7 @@ def prepare(
     drawn = draws(experiment, variants, encoder, say)
     held_out = held_out_set(experiment, variants, drawn)
     say("finding near-duplicates of held-out documents")
-    is_near = near_held_out([*held_out.values(), *texts.values()], drawn)
+    is_near = near_held_out([*held_out.values(), *texts.values(), excluded], drawn)
     prepared_variants = [
         prepared_variant(experiment, variant, drawn[number], is_near, number)
         for number, variant in enumerate(variants)

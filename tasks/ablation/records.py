@@ -88,6 +88,30 @@ class RunRecord(Record):
         return key_of(self.input, self.parts)
 
 
+class Trainings(Record):
+    """The trainings of a result. tokens, seconds: of all runs together."""
+
+    runs: int
+    tokens: int
+    seconds: float
+    parameters: tuple[int, ...]
+    seeds: tuple[int, ...]
+    devices: tuple[str, ...]
+    torch: tuple[str, ...]
+
+    @classmethod
+    def of(cls, records: Sequence[RunRecord]) -> "Trainings":
+        return cls(
+            runs=len(records),
+            tokens=sum(record.tokens for record in records),
+            seconds=sum(record.seconds for record in records),
+            parameters=tuple(sorted({record.parameters for record in records})),
+            seeds=tuple(sorted({record.input.seed for record in records})),
+            devices=tuple(sorted({record.device for record in records})),
+            torch=tuple(sorted({record.torch for record in records})),
+        )
+
+
 def key_of(run: RunInput, parts: Sequence[PartContent]) -> str:
     """Return the key of a run: 20 hexadecimal digits."""
     contents = [[part.name, part.digest, part.share, part.epochs] for part in parts]

@@ -7,7 +7,7 @@ from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
 from zyda_flows.tasks.ablation.preparation import Prepared, PreparedPart
 from zyda_flows.tasks.ablation.protocol import Protocol
-from zyda_flows.tasks.ablation.records import RunRecord, means_by_name
+from zyda_flows.tasks.ablation.records import RunRecord, Trainings, means_by_name
 from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.storage.records import Record
 
@@ -40,7 +40,7 @@ class AblationResult(Record):
     """The result of an experiment.
 
     comparisons: of the variants, by the decisive measure. others: by all other measures, without claims. tasks:
-    claims about single measures that both sizes support. seconds: of all runs together.
+    claims about single measures that both sizes support.
     """
 
     name: str
@@ -56,12 +56,7 @@ class AblationResult(Record):
     parts: dict[str, tuple[PartSummary, ...]]
     held_out: dict[str, int]
     excluded: int
-    devices: tuple[str, ...]
-    torch: tuple[str, ...]
-    seeds: tuple[int, ...]
-    tokens: int
-    runs: int
-    seconds: float
+    trainings: Trainings
 
     @property
     def baseline(self) -> str:
@@ -120,12 +115,7 @@ def result_of(
         parts={variant.name: summaries(variant.parts) for variant in prepared.variants},
         held_out=prepared.documents,
         excluded=prepared.excluded,
-        devices=tuple(sorted({record.device for record in all_records})),
-        torch=tuple(sorted({record.torch for record in all_records})),
-        seeds=tuple(sorted({record.input.seed for record in all_records})),
-        tokens=sum(record.tokens for record in all_records),
-        runs=len(all_records),
-        seconds=sum(record.seconds for record in all_records),
+        trainings=Trainings.of(all_records),
     )
 
 

@@ -82,7 +82,7 @@ def test_all_measures_are_there(experiment):
         ("all", 2), ("long", 2), ("degraded control", 2),
     }  # fmt: skip
     assert [comparison.variant for comparison in result.comparisons] == ["long"]
-    assert result.runs * 3968 == result.tokens
+    assert result.trainings.runs * 3968 == result.trainings.tokens
 
 
 def test_the_command_reuses_finished_runs_and_writes_the_page(experiment):
