@@ -46,7 +46,7 @@ def ablate(experiment: str, storage: str | None = None, swarm: int | None = None
 
 
 @flow(
-    name="explain-removals", flow_run_name=name_by_corpus("explain-removals"), task_runner=task_runner(),
+    name="removals", flow_run_name=name_by_corpus("removals"), task_runner=task_runner(),
     persist_result=False,
 )  # fmt: skip
 def explain_removals(
