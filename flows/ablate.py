@@ -8,7 +8,7 @@ from prefect import flow
 
 from zyda_flows.flows.dashboard.ablation_page import RUNS, AblationPage
 from zyda_flows.flows.reporting import ablations
-from zyda_flows.flows.reporting.ablations import Answer
+from zyda_flows.flows.reporting.ablations import WrittenResult
 from zyda_flows.flows.server.exclusion import ablation_lock
 from zyda_flows.flows.server.run_names import name_by_corpus, name_by_experiment
 from zyda_flows.flows.server.run_states import completed_state
@@ -23,7 +23,7 @@ from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.runner import task_runner
 
-Question = Callable[[RunJobs, Say], Answer]
+Question = Callable[[RunJobs, Say], WrittenResult]
 
 
 @flow(name="ablate", flow_run_name=name_by_experiment, task_runner=task_runner(), persist_result=False)
@@ -41,8 +41,8 @@ def ablate(experiment: str, storage: str | None = None, swarm: int | None = None
             question = partial(ablations.compare_variants, loaded)
         else:
             question = partial(ablations.propose_mixture, loaded, swarm, None)
-        answer: Answer = train_models.submit(loaded.name, loaded.folder.url, question).result()
-    return completed_state(answer.urls[-1], *answer.sentences, f"The page is {answer.urls[-1]}.")
+        result: WrittenResult = train_models.submit(loaded.name, loaded.folder.url, question).result()
+    return completed_state(result.urls[-1], *result.sentences, f"The page is {result.urls[-1]}.")
 
 
 @flow(
@@ -64,18 +64,18 @@ def explain_removals(
     corpus = load_recipe(recipe)
     with ablation_lock(corpus.corpus, corpus.folder.url):
         question = partial(ablations.explain_removals, recipe, options)
-        answer: Answer = train_models.submit(corpus.corpus, corpus.folder.url, question).result()
-    return completed_state(answer.urls[-1], *answer.sentences, f"The page is {answer.urls[-1]}.")
+        result: WrittenResult = train_models.submit(corpus.corpus, corpus.folder.url, question).result()
+    return completed_state(result.urls[-1], *result.sentences, f"The page is {result.urls[-1]}.")
 
 
 @task(task_run_name="ablate", **ONCE_A_BUILD)
-def train_models(name: str, url: str, question: Question) -> Answer:
+def train_models(name: str, url: str, question: Question) -> WrittenResult:
     """Train the missing runs, show the progress, and write the page and the card. name, url: on the page."""
     page = AblationPage(name, url)
     with page.until_the_end():
-        answer = question(partial(over_cluster, page), lambda step: page.begin(step, 1))
-    page.report(answer.page.card())
-    return answer
+        result = question(partial(over_cluster, page), lambda step: page.begin(step, 1))
+    page.report(result.page.card())
+    return result
 
 
 def over_cluster(page: AblationPage, runs: Sequence[Run], _: int) -> list[RunRecord]:

@@ -14,7 +14,7 @@ from zyda_flows.tasks.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from zyda_flows.flows.reporting.ablations import Answer
+    from zyda_flows.flows.reporting.ablations import WrittenResult
     from zyda_flows.tasks.ablation.experiment import Experiment
 
 EXAMPLES = (
@@ -114,13 +114,13 @@ def ablate(
         with runs_in_processes(status) as run_jobs:
             if removed:
                 options = ablations.options_of_removed(tokens, parameters, storage)
-                answer = ablations.explain_removals(file, options, run_jobs, show)
+                result = ablations.explain_removals(file, options, run_jobs, show)
             elif swarm is not None or tables is not None:
                 experiment = load_experiment(file, storage=storage)
-                answer = ablations.propose_mixture(experiment, swarm, tables, run_jobs, show)
+                result = ablations.propose_mixture(experiment, swarm, tables, run_jobs, show)
             else:
-                answer = ablations.compare_variants(load_experiment(file, storage=storage), run_jobs, show)
-    print_answer(answer)
+                result = ablations.compare_variants(load_experiment(file, storage=storage), run_jobs, show)
+    print_result(result)
 
 
 def expect_one_question(questions: "Mapping[str, object]", settings: "Mapping[str, object]") -> None:
@@ -191,18 +191,18 @@ def steps_of(runs: Sequence[Any], done: dict[str, Any]) -> int:
     return steps
 
 
-def print_answer(answer: "Answer") -> None:
-    """Print the first tables of an answer, its sentences, and the URLs of its files."""
+def print_result(result: "WrittenResult") -> None:
+    """Print the first tables of a result, its sentences, and the URLs of its files."""
     from zyda_flows.flows.reporting.result_page import WORDS  # late
 
-    for shown in answer.page.sections[0].tables:
+    for shown in result.page.sections[0].tables:
         table = table_of(*shown.names, words=WORDS, title=shown.title)
         for row in shown.rows:
             table.add_row(*row)
         console().print(table)
-    for line in answer.sentences:
+    for line in result.sentences:
         say(line)
-    for url in answer.urls:
+    for url in result.urls:
         say(url)
 
 

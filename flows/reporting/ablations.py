@@ -1,4 +1,4 @@
-"""Answer the questions of `zyda ablate`: train the missing runs, and write the page and the card of the result."""
+"""WrittenResult the questions of `zyda ablate`: train the missing runs, and write the page and the card of the result."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.ablation.removed import RemovedOptions
 
 
-class Answer(NamedTuple):
+class WrittenResult(NamedTuple):
     """A written page. sentences: the result. files: further files of it, relative to the folder."""
 
     folder: Folder
@@ -29,7 +29,7 @@ class Answer(NamedTuple):
         return [f"{self.folder.url}/{path}" for path in (*self.files, self.page.path)]
 
 
-def compare_variants(experiment: Experiment, run_jobs: RunJobs, say: Say) -> Answer:
+def compare_variants(experiment: Experiment, run_jobs: RunJobs, say: Say) -> WrittenResult:
     """Compare the variants of an experiment."""
     from zyda_flows.tasks.ablation.ablation import ablate  # late: scipy
     from zyda_flows.tasks.ablation.results import control_sentences, sentence
@@ -41,7 +41,7 @@ def compare_variants(experiment: Experiment, run_jobs: RunJobs, say: Say) -> Ans
 
 def propose_mixture(
     experiment: Experiment, count: int | None, tables: tuple[str, str] | None, run_jobs: RunJobs, say: Say
-) -> Answer:
+) -> WrittenResult:
     """Propose a mixture from a new swarm of `count` random mixtures, or from the two tables of a swarm."""
     expect_libraries()
     from zyda_flows.flows.reporting import swarm_page  # late: scipy
@@ -83,7 +83,7 @@ def number_of(option: str, text: str, least: float, most: float) -> float:
     return value
 
 
-def explain_removals(path: str, options: "RemovedOptions", run_jobs: RunJobs, say: Say) -> Answer:
+def explain_removals(path: str, options: "RemovedOptions", run_jobs: RunJobs, say: Say) -> WrittenResult:
     """Compare what a recipe removed with what it kept. path: of the recipe."""
     expect_libraries()
     from zyda_flows.flows.reporting import removed_page  # late: torch
@@ -95,7 +95,7 @@ def explain_removals(path: str, options: "RemovedOptions", run_jobs: RunJobs, sa
     return written(experiment.folder, removed_page.page_of(result), removed_page.sentences(result))
 
 
-def written(folder: Folder, page: ResultPage, sentences: list[str], *files: str) -> Answer:
-    """Write a page, and return the answer."""
+def written(folder: Folder, page: ResultPage, sentences: list[str], *files: str) -> WrittenResult:
+    """Write a page and its card."""
     page.write(folder)
-    return Answer(folder, page, sentences, files)
+    return WrittenResult(folder, page, sentences, files)

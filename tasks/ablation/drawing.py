@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.ablation.documents import DRAWN, Encoder, hashes_of
+from zyda_flows.tasks.ablation.documents import DRAWN, Encoder
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.mixing.mixture import Part
 from zyda_flows.tasks.quality.keep import columns_of, keep_mask
 from zyda_flows.tasks.quality.keep_parser import BadKeep
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.sources.columns import as_one_array
 
 NO_PART = -1
@@ -108,7 +109,7 @@ def draw(
         candidate = candidates.setdefault(source, Reservoir(held_out, by_tokens=False, is_largest=True))
         for table in corpus.row_groups(source, ["text", *columns_in(numbers, parts)]):
             texts = as_one_array(table.column("text").cast(pa.large_string()))
-            hashes, has_text = hashes_of(texts)
+            hashes, has_text = text_hashes(texts)
             part = part_of_rows(table, numbers, parts, corpus.url)
             may = np.zeros(len(texts), np.bool_)
             for number in numbers:

@@ -16,6 +16,7 @@ from zyda_flows.tasks.ablation.held_out import HeldOutSet, held_out_set, near_he
 from zyda_flows.tasks.ablation.questions import QuestionEncoder, read_questions
 from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD, PartContent
 from zyda_flows.tasks.ablation.variants import OpenedVariant, draws_of, open_variants
+from zyda_flows.tasks.erasure.in_experiments import DOCUMENTS
 from zyda_flows.tasks.quality.training.sample import draw_sample
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -210,4 +211,4 @@ def stored_table(folder: Folder, table: pa.Table) -> Artifact:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         digest = sha256(sink.getvalue()).hexdigest()[:20]
-    return write_table(folder, f"{WORK}/documents/{digest}.parquet", digest, table)
+    return write_table(folder, f"{DOCUMENTS}/{digest}.parquet", digest, table)

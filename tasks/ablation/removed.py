@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from zyda_flows.tasks.ablation.ablation import RunJobs, Say
-from zyda_flows.tasks.ablation.documents import Encoder, hashes_of
+from zyda_flows.tasks.ablation.documents import Encoder
 from zyda_flows.tasks.ablation.experiment import AblationModel, Controls, Experiment, Variant
 from zyda_flows.tasks.ablation.libraries import expect_libraries
 from zyda_flows.tasks.ablation.planned_runs import plan_runs
@@ -33,6 +33,7 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRequest, Denied
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, write_record
@@ -183,7 +184,7 @@ def tables_of(texts: Mapping[str, Sequence[str]], encoder: Encoder) -> dict[str,
     tables = dict[str, pa.Table]()
     for source, own in texts.items():
         array = pa.array(own, pa.large_string())
-        hashes, has_text = hashes_of(array)
+        hashes, has_text = text_hashes(array)
         if has_text.any():
             tables[source] = encoder.documents(array.filter(pa.array(has_text)), hashes[has_text])
     return tables

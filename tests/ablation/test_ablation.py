@@ -13,17 +13,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from small_corpus import build_here, prose, rows, write_rows, zyda_here
+from small_corpus import build_here, prose, rows, table_of, write_rows, zyda_here
 from small_mixtures import corpus_of, documents, experiment_file, mixture_file
 
 from zyda_flows.flows.command.ablate import ended_on_error
 from zyda_flows.tasks.ablation import training
 from zyda_flows.tasks.ablation.ablation import ablate, planned
-from zyda_flows.tasks.ablation.documents import hashes_of
 from zyda_flows.tasks.ablation.experiment import load_experiment
 from zyda_flows.tasks.ablation.ordering import ordered, with_noise
 from zyda_flows.tasks.ablation.planned_runs import listed_records
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import Subject
+from zyda_flows.tasks.erasure.dependents import Search
 from zyda_flows.tasks.errors import BadRecipe, BadRequest, Denied
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.storage.tables import read_table
 
 pytestmark = pytest.mark.slow
@@ -127,7 +130,7 @@ def test_trainings_have_no_near_duplicates_of_held_out_documents(experiment, sma
 
 
 def hash_of(text):
-    return int(hashes_of(pa.array([text], pa.large_string()))[0][0])
+    return int(text_hashes(pa.array([text], pa.large_string()))[0][0])
 
 
 def test_an_interrupted_run_continues_with_the_same_curve(experiment, small, tmp_path, monkeypatch):
@@ -342,3 +345,18 @@ def test_mixtures_have_their_weights_and_repeats(small, tmp_path):
     assert weighted["good"].share == 0.75
     assert weighted["good"].epochs == pytest.approx(75_000 / counts["good"])
     assert weighted["good"].tokens == pytest.approx(4000 * 0.75 / weighted["good"].epochs, abs=1000)
+
+
+def test_removal_requests_list_experiments_with_their_documents(small, experiment):
+    path, _ = experiment
+    corpus = PublishedCorpus.at(url_of(small))
+    folder = load_experiment(path).folder
+    published = table_of(small.load(), "good")
+    removed = [row["doc_id"] for table in corpus.tables("removed", ["doc_id"]) for row in table.to_pylist()]
+    for ids, expected in (([row["doc_id"] for row in published[:2]], [2]), (removed[:1], [])):
+        search = Search()
+        search.look_into(folder.url.rpartition("/")[0])
+        search.follow(Subject(corpus, np.array(sorted(ids), np.uint64)))
+        assert [each.documents for each in search.dependents] == expected
+        assert all((each.kind, each.url) == ("experiment", folder.url) for each in search.dependents)
+        assert search.not_searched == []

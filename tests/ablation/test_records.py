@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from small_corpus import prose
 
-from zyda_flows.tasks.ablation.documents import Encoder, hashes_of
+from zyda_flows.tasks.ablation.documents import Encoder
 from zyda_flows.tasks.ablation.records import (
     PartContent,
     RunInput,
@@ -17,6 +17,7 @@ from zyda_flows.tasks.ablation.records import (
     reason_not_held,
     write_run,
 )
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.engine import TokenEngine
 
@@ -29,7 +30,7 @@ INPUT = RunInput(
 def part(tokenizer):
     def make(names, kind=lambda words: words):
         texts = pa.array([" ".join(kind(prose(str(name), 120).split())) for name in names], pa.large_string())
-        documents = Encoder(TokenEngine(tokenizer), 0).documents(texts, hashes_of(texts)[0])
+        documents = Encoder(TokenEngine(tokenizer), 0).documents(texts, text_hashes(texts)[0])
         return PartContent.of("a", documents, 1.0, 1.0)
 
     return make
