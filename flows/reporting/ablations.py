@@ -1,4 +1,4 @@
-"""WrittenResult the questions of `zyda ablate`: train the missing runs, and write the page and the card of the result."""
+"""Answer the questions of `zyda ablate`: train the missing runs, and write the page and the card of the result."""
 
 from typing import TYPE_CHECKING, NamedTuple
 
