@@ -82,7 +82,7 @@ def ablate(
 
     Variants are corpora, recipes or mixtures. A model is trained several times on each, from the start or from a
     base model, for the same number of tokens. A difference is claimed only beyond the noise of the repeats;
-    otherwise the smallest difference that would have been seen is printed. Measure and decision rule are fixed
+    otherwise the difference that 4 of 5 such experiments would see is printed. Measure and decision rule are fixed
     before the first run.
 
     After an interruption, start the command again: finished runs are not repeated, and others continue. The page

@@ -171,7 +171,7 @@ def sentence(comparison: VariantComparison, baseline: str) -> str:
     """Return a verdict as a sentence."""
     measure = comparison.measure
     if not comparison.is_claimed:
-        seen = f"a difference of {amount(measure, comparison.smallest)} or more would have been seen"
+        seen = f"4 of 5 such experiments would see a difference of {amount(measure, comparison.smallest)}"
         return f"{comparison.variant} and {baseline}: no difference seen; {seen}"
     kind = "better" if comparison.is_better else "worse"
     bounds = sorted((abs(comparison.low), abs(comparison.high)))
