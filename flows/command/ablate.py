@@ -154,11 +154,13 @@ def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], l
         done, steps = dict[str, Any](), runs[0].settings.steps
         shown = Progress(*columns, console=err, disable=not err.is_terminal)
         with own_processes(processes) as pool, ended_on_error(), shown as bars:
+            if finished:
+                err.print(f"{finished} runs were finished before")
             bar = bars.add_task(f"{len(runs)} runs", total=len(runs) * steps)
             with watched(lambda: bars.update(bar, completed=steps_of(runs, done))):
                 for run, record in done_by(pool, runs):
                     done[run.key] = record
-                    named = f"{len(done)} of {len(runs)} runs, {finished} were finished"
+                    named = f"{len(done)} of {len(runs)} runs"
                     bars.update(bar, description=named, completed=steps_of(runs, done))
                     if not err.is_terminal:
                         err.print(f"{named}: {run.variant}, seed {run.input.seed}, {record.seconds:.0f} s")

@@ -17,6 +17,7 @@ from zyda_flows.tasks.ablation.results import (
 PAGE = "ablation.html"
 IN_A_ROW = 4  # plots of curves
 SKIPPED = 0.05  # the share of the steps at the beginning that do not determine the range of losses
+FEW = "Where it is 1, all repeats read the same documents, and intervals do not contain the noise of their choice."
 NO_CLAIMS = "Differences by measures other than the decisive one are shown without claims."
 LIMITS = (
     "Held-out documents are published by all variants. The loss of a small model does not predict all abilities "
@@ -88,6 +89,11 @@ def document_notes(result: AblationResult) -> Iterator[str]:
     """Yield sentences about the held-out documents and the repeats."""
     held_out = ", ".join(f"{name} {count(number)}" for name, number in result.held_out.items())
     yield f"Documents that are measured: {held_out}."
+    fewest = min([part.samples for parts in result.parts.values() for part in parts], default=0)
+    yield (
+        "Each repeat reads other documents of a part, as far as it has them: `samples` is the number of samples "
+        f"without common documents. {FEW if fewest == 1 else ''}"
+    ).rstrip()
     yield f"{count(result.excluded)} drawn documents were left out of trainings, because held-out ones are similar."
 
 
@@ -100,11 +106,14 @@ def part_table(result: AblationResult) -> Table:
             count(part.tokens),
             f"{part.share:.1%}",
             f"{part.epochs:.3g}",
+            count(part.samples),
         ]
         for variant, parts in result.parts.items()
         for part in parts
     ]
-    return Table("Parts of a run", ["", "part", "documents", "different tokens", "share", "epochs"], rows)
+    return Table(
+        "Parts of a run", ["", "part", "documents", "different tokens", "share", "epochs", "samples"], rows
+    )
 
 
 def curves(series: Sequence[Series]) -> str:

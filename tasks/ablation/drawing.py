@@ -1,11 +1,12 @@
 """Draw the documents of an experiment by the hashes of their texts: the same in any order of files and rows.
 
-Of each part, the documents with the smallest hashes are drawn for trainings, until they have enough tokens. Of each
-source, the documents with the largest hashes are candidates to hold out. Two variants that publish the same
-document draw it with the same hash. Only drawn documents are in memory, as token ids.
+Of each part, the documents with the smallest hashes are drawn for trainings, until they have enough tokens for
+different documents in each run. Of each source, the documents with the largest hashes are candidates to hold out.
+Two variants that publish the same document draw it with the same hash. Only drawn documents are in memory, as token
+ids.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,6 +70,21 @@ def prefix(documents: pa.Table, tokens: int) -> pa.Table:
     """Return the first documents that have at least a number of tokens together; all if they have fewer."""
     ends = np.cumsum(documents.column("n_tokens").to_numpy(), dtype=np.int64)
     return documents[: int(np.searchsorted(ends, tokens)) + 1] if tokens > 0 else documents[:0]
+
+
+def disjoint_samples(documents: pa.Table, tokens: int, most: int) -> Iterator[pa.Table]:
+    """Divide documents into at most `most` samples with at least `tokens` each; none if they have too few.
+
+    A document is in the sample of its hash modulo the number of samples, so that variants with the same number of
+    samples have it in the same one.
+    """
+    hashes = documents.column("hash").to_numpy()
+    counts = documents.column("n_tokens").to_numpy().astype(np.float64)
+    for number in range(most, 0, -1):
+        places = (hashes % np.uint64(number)).astype(np.int64)
+        if np.bincount(places, counts, minlength=number).min() >= tokens:
+            yield from (documents.filter(pa.array(places == place)) for place in range(number))
+            return
 
 
 @dataclass(frozen=True)
@@ -159,19 +175,26 @@ def parts_of(corpus: PublishedCorpus, source: str, parts: Sequence[Part]) -> lis
 
 
 def columns_in(numbers: Iterable[int], parts: Sequence[Part]) -> list[str]:
-    """Return the columns that the conditions of parts read."""
-    return sorted(
-        {name for number in numbers if (where := parts[number].where) for name in columns_of(where)}
-    )
+    """Return the columns that the conditions of parts read. Raises BadInput for a condition that is not valid."""
+    names = set[str]()
+    for number in numbers:
+        if where := parts[number].where:
+            try:
+                names |= {*columns_of(where)}
+            except BadKeep as error:
+                raise BadInput(f"where: {error}") from error
+    return sorted(names)
 
 
 def part_of_rows(
     table: pa.Table, numbers: Sequence[int], parts: Sequence[Part], url: str
 ) -> NDArray[np.int64]:
-    """Return the number of the first part that each row matches, or NO_PART."""
+    """Return the number of the first part that each row matches, or NO_PART. Raises BadInput."""
     part = np.full(len(table), NO_PART)
     for number in reversed(numbers):
         where = parts[number].where
+        if where and (missing := {*columns_of(where)} - {*table.column_names}):
+            raise BadInput(f"{url}: where: no column {min(missing)} is published")
         try:
             part[slice(None) if where is None else keep_mask(where, table)] = number
         except BadKeep as error:

@@ -100,7 +100,7 @@ def test_the_command_reuses_finished_runs_and_writes_the_page(experiment):
         assert "Degraded control: " in text
     assert page.count("<svg") == 1
     assert (
-        "no difference seen; a difference of" in done.stdout
+        "no difference seen; 4 of 5 such experiments would see" in done.stdout
         or "is better than" in done.stdout
         or "is worse" in done.stdout
     )

@@ -22,7 +22,13 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.engine import TokenEngine
 
 INPUT = RunInput(
-    tokenizer="t", held_out="h", model={"width": 32}, settings={"tokens": 10}, protocol="p", seed=1
+    tokenizer="t",
+    held_out="h",
+    definition="d",
+    model={"width": 32},
+    settings={"tokens": 10},
+    protocol="p",
+    seed=1,
 )
 
 
@@ -57,7 +63,11 @@ def test_a_record_holds_for_similar_documents(part):
     assert reason_not_held(record, INPUT, (part(range(3, 83)),)) == ""
     salad = part(range(80), lambda words: [words[0]] * len(words))
     assert "part a has changed: distance" in reason_not_held(record, INPUT, (salad,))
-    for field, reason in [("tokenizer", "another tokenizer"), ("held_out", "another held-out")]:
+    for field, reason in [
+        ("tokenizer", "another tokenizer"),
+        ("held_out", "another held-out set, file of texts or evaluation set"),
+        ("definition", "another definition of the variant"),
+    ]:
         assert reason_not_held(record, INPUT.model_copy(update={field: "x"}), (before,)) == reason
     assert "share" in reason_not_held(record, INPUT, (before.model_copy(update={"epochs": 2.0}),))
 

@@ -30,7 +30,7 @@ def experiment_of(**changes):
 def result_with(values, **changes):
     """Return the result for the mean of each measure, by size and variant."""
     experiment = experiment_of(**changes)
-    variants = tuple(PreparedVariant(name=name, parts=()) for name in ("base", "other"))
+    variants = tuple(PreparedVariant(name=name, definition=name, samples=((),)) for name in ("base", "other"))
     prepared = Prepared(
         separator=0, vocabulary=10, tokenizer="t", held_out="h", variants=variants, texts={}, questions={},
         documents={"source:x": 7}, excluded=2,
@@ -40,7 +40,9 @@ def result_with(values, **changes):
     for (size, variant), measures in values.items():
         for seed, noise in enumerate(NOISE):
             run = SimpleNamespace(size=size, variant=variant, key=f"{size} {variant} {seed}")
-            given = RunInput(tokenizer="t", held_out="h", model={}, settings={}, protocol="p", seed=seed)
+            given = RunInput(
+                tokenizer="t", held_out="h", definition="d", model={}, settings={}, protocol="p", seed=seed
+            )
             runs.append(run)
             records[run.key] = RunRecord(
                 variant=variant, input=given, parts=(), curve=((1, 3.0), (10, 2.0 + noise)), parameters=10 + size,
