@@ -179,12 +179,12 @@ def ready(built_once, tmp_path):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory, compiled):
-    """Return a corpus of a dozen files that uses all stages of a build.
+    """Return a corpus of eight files that uses all stages of a build.
 
     Near-duplicates are verified. Documents of another corpus, which has some of the same documents, are removed.
     """
     other = another(tmp_path_factory.mktemp("other"))
-    corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 8)
+    corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 3)
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
     corpus.recipe["judges"] = [{"name": "own", "model": str(random_judge(corpus.folder / "own"))}]
     corpus.recipe["publish_vectors"] = "own"

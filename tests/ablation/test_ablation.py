@@ -185,8 +185,9 @@ def test_a_protocol_without_runs_is_replaced(small, tmp_path):
 def test_runs_hold_while_the_documents_are_similar(tmp_path, compiled):
     corpus = corpus_of(tmp_path / "corpus", documents=60)
     path = write(
-        tmp_path, corpus, variants=[{"name": "all", "corpus": url_of(corpus)}], controls={"equal": True}
-    )
+        tmp_path, corpus, variants=[{"name": "all", "corpus": url_of(corpus)}], controls={"equal": True},
+        tokens=1000,
+    )  # fmt: skip
     first = ablate(load_experiment(path), run_here, nothing)
     assert first.equal is not None
     write_rows(

@@ -21,7 +21,7 @@ from zyda_flows.tasks.errors import BadInput, Denied
 BOILERPLATES = [
     "".join(random.Random(seed).choices(string.ascii_lowercase + "    ", k=160)) for seed in range(3)
 ]
-OPTIONS = RemovedOptions(parameters=160_000, tokens=25_000, documents=150, repeats=2)
+OPTIONS = RemovedOptions(parameters=160_000, tokens=12_000, documents=100, repeats=2)
 
 
 @pytest.fixture(scope="module")

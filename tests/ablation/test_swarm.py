@@ -60,7 +60,8 @@ def test_proposal_is_near_the_known_optimum(seed):
     assert (found <= most + 1e-6).all()
 
 
-def test_proposal_states_the_gain_with_its_interval():
+def test_proposal_states_the_gain_with_its_interval(monkeypatch):
+    monkeypatch.setattr(mixture_fit, "RESAMPLES", 50)
     natural, shares, laws, values = swarm(7, parts=3, measures=4, runs=40, noise=0.2)
     names = ["a", "b", "c"]
     measured = {f"m{i}": each for i, each in enumerate(values.T)}

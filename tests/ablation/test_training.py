@@ -3,13 +3,12 @@
 import math
 import os
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
+from killed_child import run_in_child
+from safetensors.torch import load_file
 from small_corpus import prose
 
 from zyda_flows.tasks.ablation.model import new_model, shape_of, shapes
@@ -69,11 +68,8 @@ def test_a_killed_training_continues_with_the_same_bits(tmp_path):
     assert curve[0] == pytest.approx(math.log(VOCABULARY), rel=0.05)
     assert curve[-1] < curve[0] - 0.5
     checkpoint = Checkpoint(Folder(str(tmp_path)), "run.safetensors", seconds=0)
-    arguments = [sys.executable, __file__, str(tmp_path)]
-    killed = subprocess.run(
-        arguments, env={**os.environ, "PYTHONPATH": os.path.dirname(__file__) + "/../fixtures"}
-    )
-    assert killed.returncode == -signal.SIGKILL
+    status = run_in_child(lambda: train(small_model(), small_stream(), SETTINGS, checkpoint, kill))
+    assert status == -signal.SIGKILL
     assert len(load_file(tmp_path / "run.safetensors")["losses"]) == KILL_AT - 1
     model = small_model(seed=2)
     assert train(model, small_stream(), SETTINGS, checkpoint).tolist() == curve.tolist()
@@ -118,10 +114,3 @@ def test_a_loss_that_is_not_finite_raises(tmp_path):
 def kill(step, loss):
     if step == KILL_AT:
         os.kill(os.getpid(), signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    save_file({}, sys.argv[1] + "/other.safetensors")
-    train(
-        small_model(), small_stream(), SETTINGS, Checkpoint(Folder(sys.argv[1]), "run.safetensors", 0), kill
-    )

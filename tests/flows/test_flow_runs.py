@@ -57,7 +57,7 @@ OF_JOBS = {
 @pytest.fixture(scope="module")
 def judged_inputs(tmp_path_factory, compiled):
     """Return a corpus of several shards in each source, with a quality model and all options of a round."""
-    corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 6)
+    corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 2)
     other = another(tmp_path_factory.mktemp("other"))
     model = str(random_judge(corpus.folder / "own"))
     corpus.recipe["dedup"] = [
@@ -291,7 +291,7 @@ def test_build_with_a_killed_worker_in_each_stage_equals_an_undisturbed_build(
                 ):  # the worker has ended since: try another worker
                     worker.send_signal(signal.SIGKILL)
                     waiting.pop(0)
-        time.sleep(0.02)
+        time.sleep(0.05)
     errors = process.communicate()[1]
     assert process.returncode == 0, errors[-3000:]
     assert not waiting

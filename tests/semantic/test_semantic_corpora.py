@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 from damages import DAMAGES
 from forgetting import asking, forget, in_turn
-from small_corpus import Corpus, build_here, contents, rows, shards_of, table_of, write_rows
+from small_corpus import Corpus, build_here, contents, copy_of, rows, shards_of, table_of, write_rows
 from token_judges import random_judge
 
 from zyda_flows.tasks.erasure.requested_documents import find_documents
@@ -187,12 +187,20 @@ def test_planned_tasks_equal_the_executed_tasks(tmp_path, model):
     assert {name: planned[name] for name in names} == {name: run[name] for name in names}
 
 
+@pytest.fixture(scope="module")
+def built_boats(tmp_path_factory, model):
+    """Return a built corpus of four documents."""
+    good, web = {"a": f"{BOAT} in 1984", "b": BOAT}, {"c": f"{BOAT} in 1985", "d": f"{BOAT} too"}
+    folder = tmp_path_factory.mktemp("boats")
+    corpus = corpus_of(folder, model, good, web, cosine=0.8, propose_cosine=0.7).elsewhere(folder)
+    build_here(corpus.load())
+    return corpus
+
+
 @pytest.mark.parametrize("stage", ["propose", "confirm", "contradictions", "links"])
 @pytest.mark.parametrize("damage", ["cut", "changed"])
-def test_damaged_artifact_is_rebuilt(tmp_path, model, stage, damage):
-    good, web = {"a": f"{BOAT} in 1984", "b": BOAT}, {"c": f"{BOAT} in 1985", "d": f"{BOAT} too"}
-    recipe = corpus_of(tmp_path, model, good, web, cosine=0.8, propose_cosine=0.7).load()
-    build_here(recipe)
+def test_damaged_artifact_is_rebuilt(tmp_path, built_boats, stage, damage):
+    recipe = copy_of(built_boats, tmp_path).load()
     undisturbed = contents(recipe)
     artifact = max(shards_of(recipe, stage), key=lambda artifact: artifact.rows)
     stages = ("propose", "confirm", "contradictions", "links")

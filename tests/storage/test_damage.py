@@ -12,6 +12,7 @@ from small_corpus import (
     Corpus,
     build_here,
     contents,
+    copy_of,
     shards_of,
 )
 
@@ -36,12 +37,20 @@ FLIPS_OF_A_STAGE = 34  # 306 in all
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """Return the recipe of a corpus with a model that is built once."""
-    corpus = with_model(tmp_path_factory.mktemp("damage"))
-    recipe = corpus.load()
-    build_here(recipe)
-    return recipe
+def built_corpus(tmp_path_factory):
+    """Return a corpus with a model that is built once."""
+    folder = tmp_path_factory.mktemp("damage")
+    corpus = with_model(folder)
+    corpus.recipe |= {"deny": str(folder / corpus.recipe["deny"])}
+    corpus.recipe["documents"] = [{"decontaminate": {"sets": {"set": str(folder / "set.jsonl")}}}]
+    corpus = corpus.elsewhere(folder)
+    build_here(corpus.load())
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def built(built_corpus):
+    return built_corpus.load()
 
 
 def same(table, expected):
@@ -109,10 +118,8 @@ def forget_later_stages(recipe, stage):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_artifact_of_any_stage_is_rebuilt(tmp_path, damage, caplog):
-    corpus = with_model(tmp_path)
-    recipe = corpus.load()
-    build_here(recipe)
+def test_damaged_artifact_of_any_stage_is_rebuilt(built_corpus, tmp_path, damage, caplog):
+    recipe = copy_of(built_corpus, tmp_path).load()
     undisturbed, folder = contents(recipe), recipe.folder
     for stage in STAGES:
         artifact = max(shards_of(recipe, stage), key=lambda artifact: artifact.rows)
@@ -128,9 +135,8 @@ def test_damaged_artifact_of_any_stage_is_rebuilt(tmp_path, damage, caplog):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_manifest_record_or_listing_is_rebuilt(tmp_path, damage):
-    recipe = with_model(tmp_path).load()
-    build_here(recipe)
+def test_damaged_manifest_record_or_listing_is_rebuilt(built_corpus, tmp_path, damage):
+    recipe = copy_of(built_corpus, tmp_path).load()
     undisturbed, folder = contents(recipe), recipe.folder
     chance = random.Random(damage)
     records = [path for path in folder.files("work") if path.endswith(".json")]
@@ -189,17 +195,17 @@ PUBLISHED = {"a document file": "best/*.parquet", "the card": "README.md", "the 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("kind", PUBLISHED)
-def test_damaged_published_file_is_restored_by_the_next_build(tmp_path, damage, kind, ready):
+def test_damaged_published_file_is_restored_by_the_next_build(tmp_path, damage, ready):
     recipe = ready.load()
     undisturbed = contents(recipe)
     assert ledger_if_complete(recipe) is not None
-    path = sorted((tmp_path / "out/small/published").glob(PUBLISHED[kind]))[0]
-    DAMAGES[damage](path)
-    assert ledger_if_complete(recipe) is None
-    build_here(recipe)
-    assert contents(recipe) == undisturbed
-    assert ledger_if_complete(recipe) is not None
+    for kind, pattern in PUBLISHED.items():
+        path = sorted((tmp_path / "out/small/published").glob(pattern))[0]
+        DAMAGES[damage](path)
+        assert ledger_if_complete(recipe) is None, kind
+        build_here(recipe)
+        assert contents(recipe) == undisturbed, kind
+        assert ledger_if_complete(recipe) is not None, kind
 
 
 def test_files_with_new_modification_times_are_read_only_by_builds(tmp_path, monkeypatch, ready):

@@ -126,7 +126,7 @@ def predict(
     probabilities = np.zeros((len(offsets) - 1, k), np.float32)
     longest = int(np.diff(offsets).max(initial=0))
     kept, scratch = _kept_for(model, int(offsets[-1] - offsets[0])), _scratch_for(model, longest)
-    end = END, 0, len(END), hash_of(END, 0, len(END))
+    end = END, 0, len(END), np.uint32(hash_of(END, 0, len(END)))  # the type of hashes within kernels
     end_count = sum_of_word(*end, model.settings, model.words, model.matrix, scratch, scratch.end)
     arrays = model.settings, model.words, model.matrix, model.output, model.children
     _predict(data, offsets, arrays, kept, scratch, end_count, best_labels, probabilities)
