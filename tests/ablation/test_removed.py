@@ -39,9 +39,10 @@ def filtered(tmp_path_factory, compiled):
         is_salad = number % 7 == 0
         words = chance.randint(40, 80)
         text = salad(words) if is_salad else prose(f"document {number}", words)
-        if number % 5 == 1 and not is_salad:
+        drawn = chance.random()
+        if number % 5 == 1 and not is_salad and drawn < 0.8:
             text += f" {BOILERPLATES[number % 3]}"
-        rows.append({"name": str(number), "text": text, "chance": chance.random(), "salad": is_salad})
+        rows.append({"name": str(number), "text": text, "chance": drawn, "salad": is_salad})
     path = folder / "in" / "all.jsonl"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))

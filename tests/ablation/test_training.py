@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from killed_child import run_in_child
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from small_corpus import prose
 
 from zyda_flows.tasks.ablation.model import new_model, shape_of, shapes
