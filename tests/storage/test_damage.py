@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from itertools import pairwise
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -103,16 +104,18 @@ def test_flipped_bit_in_a_record_is_always_detected(built):
                 unseal(content[: chance.randrange(len(content))], kind, path)
 
 
-def forget_later_stages(recipe, stage):
-    """Delete the results after a stage, so that the next build reads the results of that stage."""
+# The first later stage that reads the artifacts of a stage: the next stage, with a few exceptions.
+READERS = dict(pairwise(STAGES)) | {"deny": "decontaminate", "decisions": "overlap", "cuts": "publish"}
+
+
+def forget_reader(recipe, stage):
+    """Delete the results of the reader of a stage, so that the next build reads the results of that stage."""
     folder = recipe.folder
-    for path in folder.files("work/manifests"):
-        if not path.startswith(
-            tuple(f"work/manifests/{before}-" for before in STAGES[: STAGES.index(stage) + 1])
-        ):
-            folder.delete(path)
-    for after in STAGES[STAGES.index(stage) + 1 :]:
-        folder.delete(f"work/{after}")
+    if reader := READERS.get(stage):
+        for path in folder.files("work/manifests"):
+            if path.startswith(f"work/manifests/{reader}-"):
+                folder.delete(path)
+        folder.delete(f"work/{reader}")
     folder.delete("published")
 
 
@@ -123,7 +126,7 @@ def test_damaged_artifact_of_any_stage_is_rebuilt(built_corpus, tmp_path, damage
     undisturbed, folder = contents(recipe), recipe.folder
     for stage in STAGES:
         artifact = max(shards_of(recipe, stage), key=lambda artifact: artifact.rows)
-        forget_later_stages(recipe, stage)
+        forget_reader(recipe, stage)
         DAMAGES[damage](tmp_path / "out/small" / artifact.path)
         caplog.clear()
         tables.FOOTERS.clear()  # like a worker that reads the file for the first time
