@@ -14,8 +14,8 @@ from zyda_flows.tasks.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from zyda_flows.flows.reporting.ablations import WrittenResult
     from zyda_flows.tasks.ablation.experiment import Experiment
-    from zyda_flows.tasks.ablation.results import AblationResult
 
 EXAMPLES = (
     "zyda ablate experiment.yaml",
@@ -82,7 +82,7 @@ def ablate(
 
     Variants are corpora, recipes or mixtures. A model is trained several times on each, from the start or from a
     base model, for the same number of tokens. A difference is claimed only beyond the noise of the repeats;
-    otherwise the smallest difference that would have been seen is printed. Measure and decision rule are fixed
+    otherwise the difference that 4 of 5 such experiments would see is printed. Measure and decision rule are fixed
     before the first run.
 
     After an interruption, start the command again: finished runs are not repeated, and others continue. The page
@@ -95,39 +95,32 @@ def ablate(
     With --swarm, a model is trained on each of many mixtures. Their measures are fitted, and the mixture with the
     best predicted mean becomes a mixture file.
     """
-    from zyda_flows.tasks.ablation.experiment import load_experiment  # late
-
     expect_one_question(
         {"--list": list_runs, "--removed": removed, "--swarm": swarm, "--tables": tables},
         {"--tokens": tokens, "--parameters": parameters},
     )
+    from zyda_flows.flows.reporting import ablations  # late
+    from zyda_flows.tasks.ablation.experiment import load_experiment  # late
+
     err = console(stderr=True)
     with err.status("reading") as status:
 
         def show(step: str) -> None:
             status.update(step) if err.is_terminal else err.print(step)
 
-        if removed:
-            from zyda_flows.flows.command.ablate_removed import print_removed  # late
-
-            print_removed(file, tokens or "5M", parameters, storage, runs_in_processes(status), show)
-            return
-        experiment = load_experiment(file, storage=storage)
         if list_runs:
-            print_runs(experiment, show)
+            print_runs(load_experiment(file, storage=storage), show)
             return
-        if swarm is not None or tables is not None:
-            from zyda_flows.flows.command.ablate_swarm import print_proposal, proposal_of  # late
-
-            print_proposal(
-                experiment, proposal_of(experiment, swarm, tables, runs_in_processes(status), show)
-            )
-            return
-        from zyda_flows.tasks.ablation.ablation import ablate  # late
-
         with runs_in_processes(status) as run_jobs:
-            result = ablate(experiment, run_jobs, show)
-    print_result(experiment, result)
+            if removed:
+                options = ablations.options_of_removed(tokens, parameters, storage)
+                result = ablations.explain_removals(file, options, run_jobs, show)
+            elif swarm is not None or tables is not None:
+                experiment = load_experiment(file, storage=storage)
+                result = ablations.propose_mixture(experiment, swarm, tables, run_jobs, show)
+            else:
+                result = ablations.compare_variants(load_experiment(file, storage=storage), run_jobs, show)
+    print_result(result)
 
 
 def expect_one_question(questions: "Mapping[str, object]", settings: "Mapping[str, object]") -> None:
@@ -146,6 +139,7 @@ def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], l
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn  # late
 
     from zyda_flows.tasks.ablation.progress import watched  # late
+    from zyda_flows.tasks.workers.dask_cluster import cores  # late
 
     err = console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
@@ -154,14 +148,19 @@ def runs_in_processes(status: Any) -> "Iterator[Callable[[Sequence[Any], int], l
         status.stop()
         if not runs:
             return []
+        from zyda_flows.tasks.ablation.training import device_of_machine  # late: torch
+
+        processes = 1 if device_of_machine() == "cuda" else cores()
         done, steps = dict[str, Any](), runs[0].settings.steps
         shown = Progress(*columns, console=err, disable=not err.is_terminal)
-        with own_processes() as pool, ended_on_error(), shown as bars:
+        with own_processes(processes) as pool, ended_on_error(), shown as bars:
+            if finished:
+                err.print(f"{finished} runs were finished before")
             bar = bars.add_task(f"{len(runs)} runs", total=len(runs) * steps)
             with watched(lambda: bars.update(bar, completed=steps_of(runs, done))):
                 for run, record in done_by(pool, runs):
                     done[run.key] = record
-                    named = f"{len(done)} of {len(runs)} runs, {finished} were finished"
+                    named = f"{len(done)} of {len(runs)} runs"
                     bars.update(bar, description=named, completed=steps_of(runs, done))
                     if not err.is_terminal:
                         err.print(f"{named}: {run.variant}, seed {run.input.seed}, {record.seconds:.0f} s")
@@ -194,22 +193,19 @@ def steps_of(runs: Sequence[Any], done: dict[str, Any]) -> int:
     return steps
 
 
-def print_result(experiment: "Experiment", result: "AblationResult") -> None:
-    """Write the pages of a result, and print its verdicts."""
-    from zyda_flows.flows.reporting.ablation_page import PAGE, verdict_table, write_pages  # late
-    from zyda_flows.tasks.ablation.results import control_sentences, sentence  # late
+def print_result(result: "WrittenResult") -> None:
+    """Print the first tables of a result, its sentences, and the URLs of its files."""
+    from zyda_flows.flows.reporting.result_page import WORDS  # late
 
-    write_pages(experiment.folder, result)
-    for shown in verdict_table(result):
-        table = table_of(*shown.names, words=shown.names[:2], title=shown.title)
+    for shown in result.page.sections[0].tables:
+        table = table_of(*shown.names, words=WORDS, title=shown.title)
         for row in shown.rows:
             table.add_row(*row)
         console().print(table)
-    for comparison in result.comparisons:
-        say(sentence(comparison, result.baseline))
-    for line in control_sentences(result):
+    for line in result.sentences:
         say(line)
-    say(f"page: {experiment.folder.url}/{PAGE}")
+    for url in result.urls:
+        say(url)
 
 
 def print_runs(experiment: "Experiment", show: Callable[[str], object]) -> None:

@@ -4,10 +4,10 @@ from base64 import b64encode
 from collections.abc import Sequence
 
 from zyda_flows.flows.dashboard.mixture_page import MixturePage
-from zyda_flows.flows.reporting.ablation_page import card, curves
+from zyda_flows.flows.reporting.ablation_page import curves
 from zyda_flows.tasks.ablation.progress import read_progress
 from zyda_flows.tasks.ablation.records import RunRecord, read_run
-from zyda_flows.tasks.ablation.results import AblationResult, Series
+from zyda_flows.tasks.ablation.results import Series
 from zyda_flows.tasks.ablation.runs import Run
 
 RUNS = "runs"
@@ -24,10 +24,10 @@ class AblationPage(MixturePage):
         self.runs, self.finished = runs, dict[str, RunRecord]()
         self.begin(RUNS, len(runs))
 
-    def report(self, result: AblationResult) -> None:
-        """Show the card of the result."""
+    def report(self, card: str) -> None:
+        """Show the card of a result, without its title."""
         self.outcome = "complete"
-        self.ending = card(result).partition("\n")[2]
+        self.ending = card.partition("\n")[2]
         self.write()
 
     def text(self) -> str:

@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from zyda_flows.flows.reporting.markdown import duration, plain, table
 from zyda_flows.flows.reporting.plots import COLOURS, axes_beside, svg
-from zyda_flows.flows.reporting.report_page import render_page
-from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, count
+from zyda_flows.flows.reporting.report_parts import Section, Table, count
+from zyda_flows.flows.reporting.result_page import ResultPage, facts_of
 from zyda_flows.tasks.ablation.results import (
     AblationResult,
     Series,
@@ -14,11 +13,11 @@ from zyda_flows.tasks.ablation.results import (
     sentence,
     unit_of,
 )
-from zyda_flows.tasks.storage.folder import Folder
 
-PAGE, CARD = "ablation.html", "README.md"
+PAGE = "ablation.html"
 IN_A_ROW = 4  # plots of curves
 SKIPPED = 0.05  # the share of the steps at the beginning that do not determine the range of losses
+FEW = "Where it is 1, all repeats read the same documents, and intervals do not contain the noise of their choice."
 NO_CLAIMS = "Differences by measures other than the decisive one are shown without claims."
 LIMITS = (
     "Held-out documents are published by all variants. The loss of a small model does not predict all abilities "
@@ -26,50 +25,19 @@ LIMITS = (
 )
 
 
-def write_pages(folder: Folder, result: AblationResult) -> None:
-    """Write the page and the card of a result into the folder of its experiment."""
-    folder.write(PAGE, page(result).encode())
-    folder.write(CARD, card(result).encode())
-
-
-def page(result: AblationResult) -> str:
-    """Return the page as HTML."""
-    return render_page(
-        result.name, "ablation", [Fact(*fact) for fact in facts(result)], None, [*sections(result)]
-    )
-
-
-def card(result: AblationResult) -> str:
-    """Return the card as Markdown."""
-    lines = [
-        f"# Ablation {plain(result.name)}",
-        "",
-        *(f"- {name}: {plain(text)}" for name, text in facts(result)),
-    ]
-    for section in sections(result):
-        lines += ["", f"## {section.title}", "", *(f"{plain(note)}\n" for note in section.notes)]
-        for shown in section.tables:
-            left = sum(name in ("", "part", "claim") for name in shown.names)
-            lines += [f"**{shown.title}**", "", table(shown.names, shown.rows, left=max(1, left))]
-    return "\n".join([*lines, ""])
+def page_of(result: AblationResult) -> ResultPage:
+    """Return the page of a result."""
+    return ResultPage(PAGE, result.name, "ablation", [*facts(result)], [*sections(result)])
 
 
 def facts(result: AblationResult) -> Iterator[tuple[str, str]]:
     """Yield the facts of the head, each a name and a text."""
-    parameters = sorted({series.parameters for series in result.series})
     yield "Protocol", f"{result.protocol}, written before the first run"
     yield (
         "Decisive measure",
         f"{result.measure}, {unit_of(result.measure)}; false claims at a rate of {result.alpha:g}",
     )
-    yield "Model", " and ".join(f"{number:,} parameters" for number in parameters)
-    runs = (
-        f"{result.runs:,} of {result.tokens // max(1, result.runs):,} tokens each, {result.tokens:,} in all"
-    )
-    yield "Runs", runs
-    yield "Seeds", ", ".join(map(str, result.seeds))
-    yield "Device", f"{' and '.join(result.devices)}; torch {' and '.join(result.torch)}"
-    yield "Cost", f"{duration(result.seconds)} of all runs together"
+    yield from facts_of(result.trainings)
 
 
 def sections(result: AblationResult) -> Iterator[Section]:
@@ -121,6 +89,11 @@ def document_notes(result: AblationResult) -> Iterator[str]:
     """Yield sentences about the held-out documents and the repeats."""
     held_out = ", ".join(f"{name} {count(number)}" for name, number in result.held_out.items())
     yield f"Documents that are measured: {held_out}."
+    fewest = min([part.samples for parts in result.parts.values() for part in parts], default=0)
+    yield (
+        "Each repeat reads other documents of a part, as far as it has them: `samples` is the number of samples "
+        f"without common documents. {FEW if fewest == 1 else ''}"
+    ).rstrip()
     yield f"{count(result.excluded)} drawn documents were left out of trainings, because held-out ones are similar."
 
 
@@ -133,11 +106,14 @@ def part_table(result: AblationResult) -> Table:
             count(part.tokens),
             f"{part.share:.1%}",
             f"{part.epochs:.3g}",
+            count(part.samples),
         ]
         for variant, parts in result.parts.items()
         for part in parts
     ]
-    return Table("Parts of a run", ["", "part", "documents", "different tokens", "share", "epochs"], rows)
+    return Table(
+        "Parts of a run", ["", "part", "documents", "different tokens", "share", "epochs", "samples"], rows
+    )
 
 
 def curves(series: Sequence[Series]) -> str:

@@ -10,7 +10,6 @@ from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.logging import get_run_logger
 
 from zyda_flows.flows.server.liveness import LEASE_SECONDS, mark_dead_runs, with_heartbeat
-from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.mixing.mixture import Mixture
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.records import digest_of
@@ -35,10 +34,9 @@ def mixture_lock(mixture: Mixture) -> AbstractContextManager[None]:
     return one_at_a_time(mixture_lock_name(mixture), f"mix of {mixture.name}", lambda _: None)
 
 
-def ablation_lock(experiment: Experiment) -> AbstractContextManager[None]:
-    """Hold the lock of an experiment's folder within a block."""
-    name = f"zyda-ablate-{experiment.name}-{digest_of(experiment.folder.url)[:8]}"
-    return one_at_a_time(name, f"run of {experiment.name}", lambda _: None)
+def ablation_lock(name: str, url: str) -> AbstractContextManager[None]:
+    """Hold the lock of an experiment, or of an explained corpus, within a block. url: of its folder."""
+    return one_at_a_time(f"zyda-ablate-{name}-{digest_of(url)[:8]}", f"run of {name}", lambda _: None)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.libraries import expect_libraries
-from zyda_flows.tasks.ablation.planned_runs import finished_runs, plan_runs
+from zyda_flows.tasks.ablation.planned_runs import expect_models, finished_runs, plan_runs
 from zyda_flows.tasks.ablation.preparation import Prepared, prepare
 from zyda_flows.tasks.ablation.protocol import Protocol, fix_protocol
 from zyda_flows.tasks.ablation.records import RunRecord
@@ -24,6 +24,7 @@ RunJobs = Callable[
 def planned(experiment: Experiment, say: Say) -> tuple[Prepared, Protocol, list[Run]]:
     """Write the protocol of an experiment, prepare its documents, and return its runs."""
     expect_libraries()
+    expect_models(experiment)
     protocol = fix_protocol(experiment)
     prepared = prepare(experiment, say)
     return prepared, protocol, plan_runs(experiment, prepared, protocol.digest)

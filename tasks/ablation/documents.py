@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.quality.training.held_out import clusters_by_keys
-from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
-from zyda_flows.tasks.signatures.exact import text_keys
+from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.keys import keys_of_texts, signatures
 from zyda_flows.tasks.tokens.engine import TokenEngine, TokenIds, batches, concatenated
 
@@ -62,12 +61,6 @@ def fixed(rows: NDArray[np.generic], is_valid: NDArray[np.bool_]) -> pa.FixedSiz
         kind, len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
     )
     return pc.if_else(pa.array(is_valid), data, pa.scalar(None, kind))
-
-
-def hashes_of(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the hash of each text, (n,), and which texts are not empty, (n,)."""
-    keys, has_text = text_keys(texts, ExactRound(exact="text"))
-    return keys[:, 0, 0], has_text
 
 
 def token_ids(documents: pa.Table) -> TokenIds:

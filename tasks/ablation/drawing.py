@@ -1,11 +1,12 @@
 """Draw the documents of an experiment by the hashes of their texts: the same in any order of files and rows.
 
-Of each part, the documents with the smallest hashes are drawn for trainings, until they have enough tokens. Of each
-source, the documents with the largest hashes are candidates to hold out. Two variants that publish the same
-document draw it with the same hash. Only drawn documents are in memory, as token ids.
+Of each part, the documents with the smallest hashes are drawn for trainings, until they have enough tokens for
+different documents in each run. Of each source, the documents with the largest hashes are candidates to hold out.
+Two variants that publish the same document draw it with the same hash. Only drawn documents are in memory, as token
+ids.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.ablation.documents import DRAWN, Encoder, hashes_of
+from zyda_flows.tasks.ablation.documents import DRAWN, Encoder
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.mixing.mixture import Part
 from zyda_flows.tasks.quality.keep import columns_of, keep_mask
 from zyda_flows.tasks.quality.keep_parser import BadKeep
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.sources.columns import as_one_array
 
 NO_PART = -1
@@ -70,6 +72,21 @@ def prefix(documents: pa.Table, tokens: int) -> pa.Table:
     return documents[: int(np.searchsorted(ends, tokens)) + 1] if tokens > 0 else documents[:0]
 
 
+def disjoint_samples(documents: pa.Table, tokens: int, most: int) -> Iterator[pa.Table]:
+    """Divide documents into at most `most` samples with at least `tokens` each; none if they have too few.
+
+    A document is in the sample of its hash modulo the number of samples, so that variants with the same number of
+    samples have it in the same one.
+    """
+    hashes = documents.column("hash").to_numpy()
+    counts = documents.column("n_tokens").to_numpy().astype(np.float64)
+    for number in range(most, 0, -1):
+        places = (hashes % np.uint64(number)).astype(np.int64)
+        if np.bincount(places, counts, minlength=number).min() >= tokens:
+            yield from (documents.filter(pa.array(places == place)) for place in range(number))
+            return
+
+
 @dataclass(frozen=True)
 class Drawn:
     """Drawn documents by the number of their part, and candidates to hold out by source: DRAWN, sorted by rank.
@@ -108,7 +125,7 @@ def draw(
         candidate = candidates.setdefault(source, Reservoir(held_out, by_tokens=False, is_largest=True))
         for table in corpus.row_groups(source, ["text", *columns_in(numbers, parts)]):
             texts = as_one_array(table.column("text").cast(pa.large_string()))
-            hashes, has_text = hashes_of(texts)
+            hashes, has_text = text_hashes(texts)
             part = part_of_rows(table, numbers, parts, corpus.url)
             may = np.zeros(len(texts), np.bool_)
             for number in numbers:
@@ -158,19 +175,26 @@ def parts_of(corpus: PublishedCorpus, source: str, parts: Sequence[Part]) -> lis
 
 
 def columns_in(numbers: Iterable[int], parts: Sequence[Part]) -> list[str]:
-    """Return the columns that the conditions of parts read."""
-    return sorted(
-        {name for number in numbers if (where := parts[number].where) for name in columns_of(where)}
-    )
+    """Return the columns that the conditions of parts read. Raises BadInput for a condition that is not valid."""
+    names = set[str]()
+    for number in numbers:
+        if where := parts[number].where:
+            try:
+                names |= {*columns_of(where)}
+            except BadKeep as error:
+                raise BadInput(f"where: {error}") from error
+    return sorted(names)
 
 
 def part_of_rows(
     table: pa.Table, numbers: Sequence[int], parts: Sequence[Part], url: str
 ) -> NDArray[np.int64]:
-    """Return the number of the first part that each row matches, or NO_PART."""
+    """Return the number of the first part that each row matches, or NO_PART. Raises BadInput."""
     part = np.full(len(table), NO_PART)
     for number in reversed(numbers):
         where = parts[number].where
+        if where and (missing := {*columns_of(where)} - {*table.column_names}):
+            raise BadInput(f"{url}: where: no column {min(missing)} is published")
         try:
             part[slice(None) if where is None else keep_mask(where, table)] = number
         except BadKeep as error:

@@ -73,6 +73,8 @@ class AblationModel(Strict):
     def has_one_origin(self) -> "AblationModel":
         if (self.parameters is None) == (self.base is None):
             raise ValueError("expected either `parameters` or `base`")
+        if self.revision is not None and self.base is None:
+            raise ValueError("revision: it applies to `base`")
         if any(not 5e4 <= count <= 1.5e8 for count in self.parameters or ()):
             raise ValueError("parameters: expected 50K to 150M")
         return self
@@ -125,7 +127,9 @@ class Experiment(Strict):
     schedule: Literal["linear", "1-sqrt"] = Field(
         "linear", description="How the rate falls to zero afterwards."
     )
-    repeats: int = Field(3, ge=2, le=32, description="Runs of each variant, with other seeds.")
+    repeats: int = Field(
+        3, ge=2, le=32, description="Runs of each variant, with other seeds and other documents."
+    )
     seed: int = Field(1, ge=0, lt=1 << 31, description="Seed of the first run of each variant.")
     measure: str = Field(
         HELD_OUT,
@@ -171,6 +175,8 @@ class Experiment(Strict):
             raise ValueError(f"measure: {self.measure} is not measured here; expected {', '.join(known)}")
         if len(self.variants) == 1 and not self.controls.equal and self.controls.degraded is None:
             raise ValueError("variants: a single variant can only be compared with controls")
+        if self.target_tokens is not None and self.target_tokens < self.tokens:
+            raise ValueError("target_tokens: expected at least the `tokens` of a run")
         if self.tokens < self.sequence * self.batch:
             raise ValueError(f"tokens: expected at least a step of {self.sequence * self.batch:,} tokens")
         return self

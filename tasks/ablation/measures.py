@@ -50,12 +50,16 @@ def continuation_nats(
     """Return the negative log likelihood of each continuation given its context, in nats, (n,).
 
     pairs: token ids of contexts, which are not empty, and of continuations. If a pair has more than `sequence`
-    tokens, the beginning of its context is cut.
+    tokens, the beginning of its context is cut; a longer continuation is read in windows, as a document.
     """
-    windows = []
+    windows = list[TokenWindow]()
     for owner, (context, continuation) in enumerate(pairs):
-        ids = np.array([*context, *continuation])[-sequence:]
-        windows.append(TokenWindow(ids, max(1, len(ids) - len(continuation)), owner))
+        ids = np.array([*context, *continuation])[-max(sequence, len(continuation) + 1) :]
+        first = len(ids) - len(continuation)
+        windows += [
+            TokenWindow(ids[start : start + sequence], max(1, first - start), owner)
+            for start in range(0, max(1, len(ids) - 1), sequence - 1)
+        ]
     return nats_of(model, windows, len(pairs))
 
 

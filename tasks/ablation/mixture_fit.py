@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import least_squares, minimize
 
+from zyda_flows.tasks.ablation.records import Trainings
 from zyda_flows.tasks.storage.records import Record
 
 Numbers = NDArray[np.float64]
@@ -41,8 +42,8 @@ class Proposal(Record):
 
     shares, natural: by part. gain: the predicted decrease of the mean measure from the natural shares, less the
     mean excess of a prediction for the mixture that the same runs chose. low, high: its interval of 95 %. Both
-    are from resampled runs (basic bootstrap). rank_correlation: of predicted and measured means of runs that were
-    left out of a fit. runs: mixtures.
+    are from resampled runs (basic bootstrap). means: the mean of the measures of each run, as predicted without
+    this run and as measured. rank_correlation: of both. runs: mixtures. trainings: None for the tables of others.
     """
 
     shares: dict[str, float]
@@ -50,9 +51,11 @@ class Proposal(Record):
     gain: float
     low: float
     high: float
+    means: tuple[tuple[float, float], ...]
     rank_correlation: float
     runs: int
     measures: tuple[str, ...]
+    trainings: Trainings | None = None
 
 
 def fit(shares: Numbers, values: Numbers, start: LogLinear | None = None) -> LogLinear:
@@ -145,12 +148,14 @@ def propose(
         chosen = best_shares(resampled, natural, most)
         excess.append(gain(resampled, chosen) - gain(models, chosen))
     predicted = gain(models, best)
+    left_out = predictions(shares, table)
     high, low = (predicted - np.quantile(excess, [0.025, 0.975])).tolist()
     return Proposal(
         shares=dict(zip(parts, best.tolist(), strict=True)),
         natural=dict(zip(parts, natural.tolist(), strict=True)),
         gain=predicted - float(np.mean(excess)), low=low, high=high,
-        rank_correlation=rank_correlation(shares, table), runs=len(shares), measures=tuple(values),
+        means=tuple(map(tuple, left_out.tolist())), rank_correlation=rank_correlation(left_out),
+        runs=len(shares), measures=tuple(values),
     )  # fmt: skip
 
 
@@ -159,11 +164,16 @@ def fits(shares: Numbers, table: Numbers, starts: Sequence[LogLinear] = ()) -> l
     return [fit(shares, values, start) for values, start in zip_longest(table.T, starts)]
 
 
-def rank_correlation(shares: Numbers, table: Numbers) -> float:
-    """Return Spearman's correlation of the means of runs with predictions by fits without them, in FOLDS folds."""
+def predictions(shares: Numbers, table: Numbers) -> Numbers:
+    """Return the mean of each run as predicted by fits without it, in FOLDS folds, and as measured: (n, 2)."""
     fold, predicted = np.random.default_rng(0).permutation(len(shares)) % FOLDS, np.zeros(len(shares))
     for number in range(FOLDS):
         is_out = fold == number
         predicted[is_out] = mean_of(fits(shares[~is_out], table[~is_out]), shares[is_out])
-    found = float(stats.spearmanr(predicted, table.mean(axis=1)).statistic)
+    return np.column_stack([predicted, table.mean(axis=1)])
+
+
+def rank_correlation(means: Numbers) -> float:
+    """Return Spearman's correlation of `predictions`; 0 if all are equal."""
+    found = float(stats.spearmanr(means[:, 0], means[:, 1]).statistic)
     return found if np.isfinite(found) else 0.0

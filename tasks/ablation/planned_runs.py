@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.held_out import HeldOutSet
-from zyda_flows.tasks.ablation.preparation import Prepared
+from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant, vocabulary_of
 from zyda_flows.tasks.ablation.records import RunInput, RunRecord, read_runs, reason_not_held
 from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.quality.encoders import digest_of_model
@@ -23,41 +23,50 @@ NOISE, REPLAYED = 0.2, 0.5
 
 def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list[Run]:
     """Return the runs of all variants, and of controls, by size and repeat. Raises BadRequest for the model."""
-    runs, variants = list[Run](), [*single_variants(prepared)]
-    for size, (model, settings, base) in enumerate(models_of(experiment, prepared)):
+    runs = list[Run]()
+    for size, (model, settings, base) in enumerate(models_of(experiment, prepared.vocabulary)):
         for repeat in range(experiment.repeats):
             given = RunInput(
-                tokenizer=prepared.tokenizer, held_out=prepared.held_out, model=model, settings=asdict(settings),
-                protocol=protocol, seed=experiment.seed + repeat,
+                tokenizer=prepared.tokenizer, held_out=prepared.held_out, definition="", model=model,
+                settings=asdict(settings), protocol=protocol, seed=experiment.seed + repeat,
             )  # fmt: skip
-            variant_runs = [
-                Run(experiment.folder, alone, alone.variants[0].name, size, given, settings, base)
-                for alone in variants
-            ]
-            runs += variant_runs
-            first = variant_runs[0]
+
+            def run_of(variant: PreparedVariant, sample: int, given: RunInput = given, size: int = size,
+                       settings: "TrainingSettings" = settings, base: str | None = base) -> Run:  # fmt: skip
+                alone = alone_in(prepared, variant, sample)
+                own = given.model_copy(update={"definition": variant.definition})
+                return Run(experiment.folder, alone, variant.name, size, own, settings, base)
+
+            runs += [run_of(variant, repeat) for variant in prepared.variants]
+            first = prepared.variants[0]
             if size:  # the controls are of the first size, by which the decisive measure decides
                 continue
             if experiment.controls.equal:
-                other = given.model_copy(update={"seed": given.seed + EQUAL_SEEDS})
-                runs.append(replace(first, variant=EQUAL, input=other))
+                equal = run_of(first, experiment.repeats + repeat)
+                seed = {"seed": given.seed + EQUAL_SEEDS}
+                runs.append(replace(equal, variant=EQUAL, input=equal.input.model_copy(update=seed)))
             if experiment.controls.degraded is not None:
                 is_noise = experiment.controls.degraded == "noise"
                 change = {"noise": NOISE} if is_noise else {"replayed": REPLAYED}
-                runs.append(replace(first, variant=DEGRADED, input=given.model_copy(update=change)))
+                clean = run_of(first, repeat)
+                runs.append(replace(clean, variant=DEGRADED, input=clean.input.model_copy(update=change)))
     return runs
 
 
-def single_variants(prepared: Prepared) -> Iterator[Prepared]:
-    """Yield the experiment with each variant alone, because a run is sent to another process."""
-    for variant in prepared.variants:
-        yield prepared.model_copy(update={"variants": (variant,), "held_out_set": HeldOutSet(hashes={})})
+def alone_in(prepared: Prepared, variant: PreparedVariant, sample: int) -> Prepared:
+    """Return an experiment with a sample of a variant alone, because a run is sent to another process."""
+    samples = (variant.samples[sample % len(variant.samples)],)
+    alone = variant.model_copy(update={"samples": samples})
+    return prepared.model_copy(update={"variants": (alone,), "held_out_set": HeldOutSet(hashes={})})
 
 
 def models_of(
-    experiment: Experiment, prepared: Prepared
+    experiment: Experiment, vocabulary: int
 ) -> Iterator[tuple[dict[str, str | int], "TrainingSettings", str | None]]:
-    """Yield the model of each size, its training settings, and the folder of its base."""
+    """Yield the model of each size, its training settings, and the folder of its base.
+
+    Raises BadRequest for a model that cannot be loaded or made, and for two sizes with the same model.
+    """
     from zyda_flows.tasks.ablation.model import base_folder, shape_of  # late: torch
     from zyda_flows.tasks.ablation.training import TrainingSettings
 
@@ -75,14 +84,25 @@ def models_of(
             settings(1e-4),
             str(folder),
         )
-    for parameters in experiment.model.parameters or ():
-        shape = shape_of(parameters, prepared.vocabulary)
+    shapes = [shape_of(parameters, vocabulary) for parameters in experiment.model.parameters or ()]
+    if len(shapes) == 2 and shapes[0] == shapes[1]:
+        raise experiment.fault(
+            f"model: both sizes are the model of {shapes[0].parameters:,} parameters; they need different models",
+            "model",
+        )
+    for shape in shapes:
         model: dict[str, str | int] = {
             "vocabulary": shape.vocabulary,
             "width": shape.width,
             "layers": shape.layers,
         }
         yield model, settings(3e-3 * (1e6 / shape.parameters) ** (1 / 3)), None
+
+
+def expect_models(experiment: Experiment) -> None:
+    """Raise BadRequest or BadRecipe for the models of an experiment."""
+    for _ in models_of(experiment, vocabulary_of(load_tokenizer(experiment.tokenizer))):
+        pass
 
 
 def finished_runs(runs: list[Run]) -> dict[str, RunRecord]:

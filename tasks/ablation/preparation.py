@@ -9,13 +9,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from zyda_flows.tasks.ablation.documents import Encoder
-from zyda_flows.tasks.ablation.drawing import Drawn, draw, prefix
+from zyda_flows.tasks.ablation.documents import DRAWN, Encoder
+from zyda_flows.tasks.ablation.drawing import Drawn, disjoint_samples, draw, prefix
 from zyda_flows.tasks.ablation.experiment import FILE, Experiment
 from zyda_flows.tasks.ablation.held_out import HeldOutSet, held_out_set, near_held_out
 from zyda_flows.tasks.ablation.questions import QuestionEncoder, read_questions
 from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD, PartContent
 from zyda_flows.tasks.ablation.variants import OpenedVariant, draws_of, open_variants
+from zyda_flows.tasks.erasure.in_experiments import DOCUMENTS
+from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.quality.training.sample import draw_sample
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -24,7 +26,7 @@ from zyda_flows.tasks.storage.tables import write_table
 from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.tasks.tokens.stored import load_tokenizer
 
-VERSION = 1
+VERSION = 2
 CANDIDATES = 8  # times the documents to hold out
 FILE_DOCUMENTS = 2000  # of a file of held-out texts
 SOURCE, REMOVED = "source:", "removed:"
@@ -32,7 +34,7 @@ Say = Callable[[str], object]
 
 
 class PreparedPart(Record):
-    """The documents of a part. table: DRAWN, sorted by hash; the run reads the first `documents` of it."""
+    """A sample of a part. table: DRAWN, sorted by hash; the run reads the first `documents` of it."""
 
     table: Artifact
     documents: int
@@ -40,18 +42,29 @@ class PreparedPart(Record):
 
 
 class PreparedVariant(Record):
-    """A variant, ready for its runs."""
+    """A variant, ready for its runs.
+
+    definition: a digest. samples: of its documents, each with all parts; the runs with the same number of a repeat
+    read the same sample. different: the number of different samples of each part.
+    """
 
     name: str
-    parts: tuple[PreparedPart, ...]
+    definition: str
+    samples: tuple[tuple[PreparedPart, ...], ...]
+    different: tuple[int, ...] = ()
+
+    @property
+    def parts(self) -> tuple[PreparedPart, ...]:
+        """The parts of the first sample."""
+        return self.samples[0]
 
 
 class Prepared(Record):
     """An experiment, ready for its runs.
 
-    separator, vocabulary: the id of the token before each document, and the number of ids. tokenizer, held_out:
-    digests. texts, documents: DRAWN, and its number of rows, by measure. questions: OPTIONS, by evaluation.
-    excluded: drawn documents that are held out, or near-duplicates of held-out ones.
+    separator, vocabulary: the id of the token before each document, and the number of ids. tokenizer: a digest.
+    held_out: of all measured documents and questions. texts, documents: DRAWN, and its number of rows, by measure.
+    questions: OPTIONS, by evaluation. excluded: drawn documents that are held out, or near-duplicates of these.
     """
 
     separator: int
@@ -71,10 +84,13 @@ def prepare(
     say: Say = lambda _: None,
     mixtures: Sequence[OpenedVariant] = (),
     measured: Mapping[str, pa.Table] | None = None,
+    left_out: pa.Table | None = None,
 ) -> Prepared:
     """Draw and store the documents of an experiment; stored results are reused while all inputs are the same.
 
-    mixtures: used instead of the variants of the experiment. measured: DRAWN by the names of further measures.
+    mixtures: used instead of the variants of the experiment; only the first one is repeated. measured: DRAWN by the
+    names of further measures. left_out: DRAWN, further documents that the trainings leave out with their
+    near-duplicates.
 
     Raises BadRecipe with the line of a fault, and BadInput for a file of texts or questions.
     """
@@ -85,11 +101,6 @@ def prepare(
     if separator is None:
         raise experiment.fault(f"separator: the tokenizer has no token {experiment.separator!r}", "separator")
     variants = [*mixtures] or open_variants(experiment)
-    also = {name: table.column("hash").to_pylist() for name, table in (measured or {}).items()}
-    path = f"{WORK}/prepared-{preparation_key(experiment, variants, tokenizer, also)}.json"
-    if (stored := read_record(folder, path, Prepared)) is not None:
-        write_record(folder, HELD_OUT_RECORD, stored.held_out_set)
-        return stored
     engine = TokenEngine(tokenizer, special_as_text=experiment.special_tokens == "text")
     encoder = Encoder(engine, separator)
     question_encoder = QuestionEncoder(load_tokenizer(experiment.tokenizer), separator)
@@ -98,47 +109,61 @@ def prepare(
         file.name: read_questions(file.name, file.url, experiment.questions, question_encoder)
         for file in experiment.evaluations
     }
-    drawn = draws(experiment, variants, encoder, say)
+    stored_texts = {name: stored_table(folder, table) for name, table in texts.items()}
+    stored_questions = {name: stored_table(folder, table) for name, table in questions.items()}
+    also = {name: table.digest for name, table in (stored_texts | stored_questions).items()}
+    excluded = DRAWN.empty_table() if left_out is None else left_out
+    key = preparation_key(experiment, variants, tokenizer, [also, excluded.column("hash").to_pylist()])
+    path = f"{WORK}/prepared-{key}.json"
+    if (stored := read_record(folder, path, Prepared)) is not None:
+        write_record(folder, HELD_OUT_RECORD, stored.held_out_set)
+        return stored
+    samples = [samples_of(experiment) if not mixtures or not number else 1 for number in range(len(variants))]
+    if mixtures:
+        samples[0] = experiment.repeats
+    drawn = draws(experiment, variants, samples, encoder, say)
     held_out = held_out_set(experiment, variants, drawn)
     say("finding near-duplicates of held-out documents")
-    is_near = near_held_out([*held_out.values(), *texts.values()], drawn)
-    prepared_variants = [
-        prepared_variant(experiment, variant, drawn[number], is_near, number)
-        for number, variant in enumerate(variants)
-    ]
-    measured = {**{f"{SOURCE}{source}": table for source, table in held_out.items()}, **texts}
+    is_near = near_held_out([*held_out.values(), *texts.values(), excluded], drawn)
+    tables = {f"{SOURCE}{source}": table for source, table in held_out.items()}
+    hashes = {source: tuple(table.column("hash").to_pylist()) for source, table in sorted(held_out.items())}
     prepared = Prepared(
         separator=separator,
-        vocabulary=max(tokenizer.get_vocab(with_added_tokens=True).values()) + 1,
+        vocabulary=vocabulary_of(tokenizer),
         tokenizer=digest_of(tokenizer.to_str()),
-        held_out=digest_of(
-            {source: table.column("hash").to_pylist() for source, table in sorted(held_out.items())} | also
+        held_out=digest_of([hashes, also]),
+        variants=tuple(
+            prepared_variant(experiment, variant, drawn[number], is_near, samples[number])
+            for number, variant in enumerate(variants)
         ),
-        variants=tuple(prepared_variants),
-        texts={name: stored_table(folder, table) for name, table in measured.items()},
-        questions={name: stored_table(folder, table) for name, table in questions.items()},
-        documents={name: len(table) for name, table in measured.items()},
+        texts={name: stored_table(folder, table) for name, table in tables.items()} | stored_texts,
+        questions=stored_questions,
+        documents={name: len(table) for name, table in (tables | texts).items()},
         excluded=len(is_near),
-        held_out_set=HeldOutSet(
-            hashes={source: tuple(table.column("hash").to_pylist()) for source, table in held_out.items()}
-        ),
+        held_out_set=HeldOutSet(hashes=hashes),
     )
     write_record(folder, HELD_OUT_RECORD, prepared.held_out_set)
     write_record(folder, path, prepared)
     return prepared
 
 
+def samples_of(experiment: Experiment) -> int:
+    """Return the number of samples of a variant: one for each of its runs, and of the runs of the equal control."""
+    return experiment.repeats * (2 if experiment.controls.equal else 1)
+
+
+def vocabulary_of(tokenizer: Tokenizer) -> int:
+    return int(max(tokenizer.get_vocab(with_added_tokens=True).values())) + 1
+
+
 def preparation_key(
-    experiment: Experiment,
-    variants: Sequence[OpenedVariant],
-    tokenizer: Tokenizer,
-    measured: Mapping[str, Sequence[int]],
+    experiment: Experiment, variants: Sequence[OpenedVariant], tokenizer: Tokenizer, also: object
 ) -> str:
-    """Hash everything that determines the prepared documents."""
+    """Hash everything that determines the prepared documents. also: the measured texts and questions."""
     fields = experiment.model_dump(
         mode="json",
-        include={"special_tokens", "separator", "tokens", "target_tokens", "weights", "held_out", "files",
-                 "evaluations", "questions", "variants"},
+        include={"special_tokens", "separator", "tokens", "target_tokens", "weights", "held_out", "variants",
+                 "repeats", "controls"},
     )  # fmt: skip
     opened = [
         [
@@ -148,25 +173,33 @@ def preparation_key(
         ]
         for variant in variants
     ]
-    return digest_of([VERSION, fields, opened, tokenizer.to_str(), measured])
+    return digest_of([VERSION, fields, opened, tokenizer.to_str(), also])
 
 
 def texts_of_files(experiment: Experiment, encoder: Encoder) -> dict[str, pa.Table]:
-    """Return DRAWN for each file of held-out texts, by the name of its measure."""
+    """Return DRAWN for each file of held-out texts, by the name of its measure. Raises BadInput without text."""
     samples = {file.name: draw_sample([file.url], "text", (), FILE_DOCUMENTS) for file in experiment.files}
-    return {
+    tables = {
         f"{FILE}{name}": encoder.documents(sample.texts, sample.hashes) for name, sample in samples.items()
     }
+    for file in experiment.files:
+        if not np.sum(tables[f"{FILE}{file.name}"].column("n_bytes").to_numpy()):
+            raise BadInput(f"{file.url}: its texts are empty")
+    return tables
 
 
 def draws(
-    experiment: Experiment, variants: Sequence[OpenedVariant], encoder: Encoder, say: Say
+    experiment: Experiment,
+    variants: Sequence[OpenedVariant],
+    samples: Sequence[int],
+    encoder: Encoder,
+    say: Say,
 ) -> dict[int, Drawn]:
     """Draw the documents of all variants, by their numbers. Variants with the same parts share a draw."""
     stored = read_record(experiment.folder, HELD_OUT_RECORD, HeldOutSet)
     kept = [*chain.from_iterable(stored.hashes.values())] if stored is not None else []
     drawn = dict[int, Drawn]()
-    for numbers, needs in draws_of(variants, experiment.tokens):
+    for numbers, needs in draws_of(variants, experiment.tokens, samples):
         first = variants[numbers[0]]
         say(f"drawing documents of {', '.join(variants[number].name for number in numbers)}")
         found = draw(first.corpora, first.parts, needs, encoder, CANDIDATES * experiment.held_out, kept)
@@ -175,28 +208,37 @@ def draws(
 
 
 def prepared_variant(
-    experiment: Experiment, variant: OpenedVariant, drawn: Drawn, is_near: NDArray[np.uint64], number: int
+    experiment: Experiment, variant: OpenedVariant, drawn: Drawn, is_near: NDArray[np.uint64], samples: int
 ) -> PreparedVariant:
     """Store the documents of a variant. Raises BadRecipe if too few are left of a part."""
-    parts = list[PreparedPart]()
+    by_part, different = list[list[PreparedPart]](), list[int]()
     for place, (part, need) in enumerate(zip(variant.parts, variant.needs(experiment.tokens), strict=True)):
         if not need:
             continue
         table = drawn.parts[place]
         table = table.filter(pa.array(~np.isin(table.column("hash").to_numpy(), is_near)))
-        read = prefix(table, int(np.ceil(need)))
-        tokens = int(read.column("n_tokens").to_numpy().sum())
-        if tokens < need:
+        tables = [*disjoint_samples(table, int(np.ceil(need)), samples)]
+        if not tables:
+            tokens = int(table.column("n_tokens").to_numpy().sum())
             raise experiment.fault(
                 f"tokens: variant {variant.name}: part {part.name} needs {need:,.0f} tokens, but without held-out "
                 f"documents and their near-duplicates it has {tokens:,}; lower `tokens`, or give `target_tokens`",
                 "tokens",
             )
-        content = PartContent.of(part.name, read, variant.shares[place], variant.epochs[place])
-        parts.append(
-            PreparedPart(table=stored_table(experiment.folder, table), documents=len(read), content=content)
-        )
-    return PreparedVariant(name=variant.name, parts=tuple(parts))
+        found = list[PreparedPart]()
+        for sample in tables:
+            read = prefix(sample, int(np.ceil(need)))
+            content = PartContent.of(part.name, read, variant.shares[place], variant.epochs[place])
+            artifact = stored_table(experiment.folder, sample)
+            found.append(PreparedPart(table=artifact, documents=len(read), content=content))
+        by_part.append(found)
+        different.append(len(found))
+    return PreparedVariant(
+        name=variant.name,
+        definition=variant.definition,
+        samples=tuple(tuple(found[number % len(found)] for found in by_part) for number in range(samples)),
+        different=tuple(different),
+    )
 
 
 def stored_table(folder: Folder, table: pa.Table) -> Artifact:
@@ -206,4 +248,4 @@ def stored_table(folder: Folder, table: pa.Table) -> Artifact:
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
         digest = sha256(sink.getvalue()).hexdigest()[:20]
-    return write_table(folder, f"{WORK}/documents/{digest}.parquet", digest, table)
+    return write_table(folder, f"{DOCUMENTS}/{digest}.parquet", digest, table)

@@ -10,7 +10,8 @@ from zyda_flows.tasks.storage.records import Record, digest_of, read_record, wri
 
 RULE = (
     "Welch's t interval of the difference of the mean measures of the runs of two variants; Holm's correction over "
-    "the comparisons with the first variant, at the rate alpha; no claim if the equal control has one; a claim "
+    "the comparisons with the first variant, at the rate alpha; no claim if the equal control has one; each repeat "
+    "of a variant reads other documents, as far as there are enough; a claim "
     "about a single task needs the same sign at two sizes of the model, each within its corrected rate."
 )
 PROTOCOL = "protocol-"
@@ -53,6 +54,10 @@ def fix_protocol(experiment: Experiment) -> Protocol:
     if not folder.files(RUNS):
         for path in [*others, *([HELD_OUT_RECORD] if others else [])]:
             folder.delete(path)
+    elif not others and not folder.exists(protocol.path):
+        raise Denied(
+            f"{folder.url}: its runs have no {PROTOCOL}*.json any more; give the experiment another `name`"
+        )
     elif others and (earlier := read_record(folder, others[0], Protocol)) is not None:
         raise Denied(
             f"{folder.url}: its runs were made for another protocol, {difference(earlier, protocol)}; a verdict by "

@@ -7,12 +7,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.ablation.documents import histogram
+from zyda_flows.tasks.errors import Damaged, Denied
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 
-VERSION = 1
+VERSION = 2
 RUNS = "runs"
 HELD_OUT_RECORD = "held-out.json"
+CALLED = {
+    "held_out": "held-out set, file of texts or evaluation set",
+    "definition": "definition of the variant",
+}
 HALVES = 9  # random halves of a sample that are compared
 CURVE_POINTS = 200
 SHARE, EPOCHS = 0.01, 0.05  # by which the share and, relatively, the epochs of a part may differ
@@ -49,13 +54,15 @@ class PartContent(Record):
 class RunInput(Record):
     """Everything that determines the result of a run, except for the documents of its parts.
 
-    tokenizer, held_out: digests. model: the shape, or the base and its digest. noise: the share of tokens that are
-    replaced. replayed: the share of documents that are replaced by copies of the others.
+    tokenizer: a digest. held_out: of all measured documents and questions. definition: of the variant. model: the
+    shape, or the base and its digest. noise: the share of tokens that are replaced. replayed: the share of
+    documents that are replaced by copies of the others.
     """
 
     version: int = VERSION
     tokenizer: str
     held_out: str
+    definition: str
     model: dict[str, str | int]
     settings: dict[str, str | int | float]
     protocol: str
@@ -88,6 +95,30 @@ class RunRecord(Record):
         return key_of(self.input, self.parts)
 
 
+class Trainings(Record):
+    """The trainings of a result. tokens, seconds: of all runs together."""
+
+    runs: int
+    tokens: int
+    seconds: float
+    parameters: tuple[int, ...]
+    seeds: tuple[int, ...]
+    devices: tuple[str, ...]
+    torch: tuple[str, ...]
+
+    @classmethod
+    def of(cls, records: Sequence[RunRecord]) -> "Trainings":
+        return cls(
+            runs=len(records),
+            tokens=sum(record.tokens for record in records),
+            seconds=sum(record.seconds for record in records),
+            parameters=tuple(sorted({record.parameters for record in records})),
+            seeds=tuple(sorted({record.input.seed for record in records})),
+            devices=tuple(sorted({record.device for record in records})),
+            torch=tuple(sorted({record.torch for record in records})),
+        )
+
+
 def key_of(run: RunInput, parts: Sequence[PartContent]) -> str:
     """Return the key of a run: 20 hexadecimal digits."""
     contents = [[part.name, part.digest, part.share, part.epochs] for part in parts]
@@ -104,9 +135,12 @@ def read_run(folder: Folder, key: str) -> RunRecord | None:
 
 
 def read_runs(folder: Folder) -> list[RunRecord]:
-    """Read all records of an experiment. Raises Damaged."""
+    """Read all records of an experiment. Raises Denied for a damaged one."""
     paths = [path for path in folder.files(RUNS) if path.endswith(".json")]
-    records = (read_record(folder, path, RunRecord) for path in paths)
+    try:
+        records = [read_record(folder, path, RunRecord) for path in paths]
+    except Damaged as error:
+        raise Denied(f"{error}; delete the file to train this run again") from error
     return [record for record in records if record is not None]
 
 
@@ -119,6 +153,7 @@ def reason_not_held(record: RunRecord, run: RunInput, parts: Sequence[PartConten
     for name in (
         "tokenizer",
         "held_out",
+        "definition",
         "model",
         "settings",
         "noise",
@@ -128,7 +163,7 @@ def reason_not_held(record: RunRecord, run: RunInput, parts: Sequence[PartConten
         "version",
     ):
         if getattr(own, name) != getattr(present, name):
-            return f"another {name.replace('_', '-')}"
+            return f"another {CALLED.get(name, name)}"
     before = {part.name: part for part in record.parts}
     if [*before] != [part.name for part in parts]:
         return "other parts"

@@ -1,4 +1,4 @@
-"""Compare removed documents with kept documents by small models that were trained on what is kept.
+"""Compare removed documents, and text that `passages` cut, with kept text by models trained on what is kept.
 
 More bits mean that a text is less like the kept texts, not that it is worse.
 """
@@ -10,20 +10,30 @@ import numpy as np
 import pyarrow as pa
 
 from zyda_flows.tasks.ablation.ablation import RunJobs, Say
-from zyda_flows.tasks.ablation.documents import Encoder, hashes_of
+from zyda_flows.tasks.ablation.documents import Encoder
 from zyda_flows.tasks.ablation.experiment import AblationModel, Controls, Experiment, Variant
 from zyda_flows.tasks.ablation.libraries import expect_libraries
 from zyda_flows.tasks.ablation.planned_runs import plan_runs
-from zyda_flows.tasks.ablation.preparation import REMOVED, prepare
+from zyda_flows.tasks.ablation.preparation import REMOVED, SOURCE, prepare
 from zyda_flows.tasks.ablation.protocol import fix_protocol
-from zyda_flows.tasks.ablation.records import RUNS, read_run
-from zyda_flows.tasks.ablation.removed_cells import DECILES, FEWEST, GroupDifference, Measured, differences
+from zyda_flows.tasks.ablation.records import RUNS, Trainings, read_run
+from zyda_flows.tasks.ablation.removed_cells import (
+    DECILES,
+    FEWEST,
+    KEPT,
+    GroupDifference,
+    Measured,
+    differences,
+)
+from zyda_flows.tasks.ablation.removed_passages import cut_texts
 from zyda_flows.tasks.ablation.removed_texts import RemovedGroup, sampled_groups, texts_of_removed
 from zyda_flows.tasks.ablation.runs import documents_path
 from zyda_flows.tasks.ablation.variants import OpenedVariant, open_variants
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRequest, Denied
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, write_record
@@ -33,18 +43,26 @@ from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 RESULT = "removed.json"
 SHARE_READ = 0.8  # of the kept tokens that a run reads at most
+NOT_COMPLETE = (
+    "{url}: the recipe or its sources have changed since the last build; build the corpus (zyda build), then "
+    "compare what it removed"
+)
 
 
 class RemovedResult(Record):
-    """The groups, by descending difference. url: of the results. runs, tokens, seconds: of the trainings."""
+    """The groups, by descending difference.
 
-    url: str
+    protocol: the digest of the protocol. curves: of the losses of the runs. documents: held-out kept documents, by
+    source. excluded: drawn documents that the trainings left out.
+    """
+
+    corpus: str
+    protocol: str
     groups: tuple[GroupDifference, ...]
-    runs: int
-    tokens: int
-    parameters: int
-    seconds: float
-    device: str
+    curves: tuple[tuple[tuple[int, float], ...], ...]
+    documents: dict[str, int]
+    excluded: int
+    trainings: Trainings
 
 
 @dataclass(frozen=True)
@@ -60,51 +78,65 @@ class RemovedOptions:
 
 
 def compare_removed(
-    recipe: Recipe, path: str, options: RemovedOptions, run_jobs: RunJobs, say: Say
+    recipe: Recipe, experiment: Experiment, options: RemovedOptions, run_jobs: RunJobs, say: Say
 ) -> RemovedResult:
-    """Train models on what a recipe keeps, compare what it removed, and write RESULT. path: of the recipe.
+    """Train models on what a recipe keeps, compare what it removed, and write RESULT.
 
-    Raises BadRequest if nothing was removed, and the errors of `ablate` and `texts_of_removed`.
+    experiment: of `removed_experiment`. Raises BadRequest if nothing was removed, Denied if the recipe or its
+    sources have changed since the build, and the errors of `ablate` and `texts_of_removed`.
     """
-    expect_libraries()
     corpus = PublishedCorpus.of(recipe).expect_ids()
+    say("looking for removed documents")
     groups = sampled_groups(corpus, options.documents, options.seed)
-    if not groups:
+    cut = cut_texts(corpus, options.documents, options.seed) if recipe.passages else None
+    if not groups and cut is None:
         raise BadRequest(f"{corpus.url}: no document was removed")
-    experiment = experiment_of(recipe, path, options)
     texts = texts_of_removed(recipe, groups, say)
-    tokenizer = load_tokenizer(experiment.tokenizer)
-    separator = tokenizer.token_to_id(experiment.separator)
-    if separator is None:
-        raise BadRequest(f"the tokenizer {experiment.tokenizer} has no token {experiment.separator!r}")
-    encoder = Encoder(TokenEngine(tokenizer, special_as_text=True), separator)
+    encoder = encoder_of(experiment)
     tables = {
         f"{REMOVED}{group.name}|{source}": table
         for group in groups
-        for source, table in tables_of(group, texts, encoder).items()
+        for source, table in tables_of(by_source(group, texts), encoder).items()
     }
+    left_out = None
+    if cut is not None:
+        groups.append(cut.group)
+        for start, by_name in ((REMOVED, cut.spans), (KEPT, cut.windows)):
+            found = tables_of(by_name, encoder)
+            tables |= {f"{start}{cut.group.name}|{source}": table for source, table in found.items()}
+        left_out = next(iter(tables_of({"": cut.left_out}, encoder).values()), None)
     protocol = fix_protocol(experiment)
-    prepared = prepare(experiment, say, measured=tables)
+    prepared = prepare(experiment, say, measured=tables, left_out=left_out)
     runs = plan_runs(experiment, prepared, protocol.digest)
     missing = [run for run in runs if read_run(run.folder, run.key) is None]
     run_jobs(missing, len(runs) - len(missing))
-    found = [run() for run in runs]  # their records
+    records = [run() for run in runs]
     documents = measured_documents(experiment.folder, [run.key for run in runs])
     result = RemovedResult(
-        url=experiment.folder.url,
+        corpus=corpus.url,
+        protocol=protocol.digest,
         groups=tuple(differences(groups, documents)),
-        runs=len(found),
-        tokens=sum(record.tokens for record in found),
-        parameters=found[0].parameters,
-        seconds=sum(record.seconds for record in found),
-        device=found[0].device,
-    )
+        curves=tuple(record.curve for record in records),
+        documents={
+            name.removeprefix(SOURCE): number
+            for name, number in prepared.documents.items() if name.startswith(SOURCE)
+        },
+        excluded=prepared.excluded,
+        trainings=Trainings.of(records),
+    )  # fmt: skip
     write_record(experiment.folder, RESULT, result)
     return result
 
 
-def experiment_of(recipe: Recipe, path: str, options: RemovedOptions) -> Experiment:
-    """Return the experiment that trains on what a recipe keeps, for at most SHARE_READ of its tokens."""
+def removed_experiment(recipe: Recipe, path: str, options: RemovedOptions) -> Experiment:
+    """Return the experiment that trains on what a recipe keeps, for at most SHARE_READ of its tokens.
+
+    path: of the recipe. Raises Denied if the corpus is not complete, and BadRequest for a corpus that is too small.
+    """
+    expect_libraries()
+    PublishedCorpus.of(recipe).expect_ids()
+    if ledger_if_complete(recipe) is None:
+        raise Denied(NOT_COMPLETE.format(url=recipe.folder.url))
     vocabulary = load_tokenizer(recipe.tokenizer).get_vocab_size()
     experiment = Experiment(
         name=f"removed-{digest_of(asdict(replace(options, storage=None)))[:8]}",
@@ -130,15 +162,29 @@ def opened_for(experiment: Experiment) -> OpenedVariant:
     return open_variants(experiment.model_copy(update={"tokens": 1000.0}))[0]
 
 
-def tables_of(group: RemovedGroup, texts: Mapping[int, str], encoder: Encoder) -> dict[str, pa.Table]:
-    """Return DRAWN of the documents of a group, by source."""
-    by_source = dict[str, list[str]]()
+def encoder_of(experiment: Experiment) -> Encoder:
+    """Return the encoder of an experiment's documents. Raises BadRequest if the tokenizer lacks the separator."""
+    tokenizer = load_tokenizer(experiment.tokenizer)
+    separator = tokenizer.token_to_id(experiment.separator)
+    if separator is None:
+        raise BadRequest(f"the tokenizer {experiment.tokenizer} has no token {experiment.separator!r}")
+    return Encoder(TokenEngine(tokenizer, special_as_text=True), separator)
+
+
+def by_source(group: RemovedGroup, texts: Mapping[int, str]) -> dict[str, list[str]]:
+    """Return the texts of the documents of a group, by source."""
+    found = dict[str, list[str]]()
     for doc_id, source in zip(group.ids, group.sources, strict=True):
-        by_source.setdefault(source, []).append(texts[doc_id])
+        found.setdefault(source, []).append(texts[doc_id])
+    return found
+
+
+def tables_of(texts: Mapping[str, Sequence[str]], encoder: Encoder) -> dict[str, pa.Table]:
+    """Return DRAWN of the texts of each source."""
     tables = dict[str, pa.Table]()
-    for source, own in by_source.items():
+    for source, own in texts.items():
         array = pa.array(own, pa.large_string())
-        hashes, has_text = hashes_of(array)
+        hashes, has_text = text_hashes(array)
         if has_text.any():
             tables[source] = encoder.documents(array.filter(pa.array(has_text)), hashes[has_text])
     return tables

@@ -16,6 +16,7 @@ from zyda_flows.tasks.ablation.preparation import REMOVED, SOURCE
 from zyda_flows.tasks.ablation.removed_texts import RemovedGroup
 from zyda_flows.tasks.storage.records import Record
 
+KEPT = "kept:"  # begin of the name of kept texts with which a group alone is compared
 FEWEST, DECILES = 50, 10
 RESAMPLES, ALPHA = 2000, 0.05
 Numbers = NDArray[np.float64]
@@ -68,7 +69,7 @@ def difference_of(group: RemovedGroup, documents: Mapping[str, Measured], level:
     """Compare the removed documents of a group with kept documents of the same sources and lengths."""
     cells, left_out = list[tuple[Measured, Measured]](), 0
     for source in dict.fromkeys(group.sources):
-        removed, kept = documents.get(f"{REMOVED}{group.name}|{source}"), documents.get(f"{SOURCE}{source}")
+        removed, kept = documents.get(f"{REMOVED}{group.name}|{source}"), kept_texts(group, source, documents)
         if removed is None:
             continue
         if kept is None:
@@ -93,6 +94,11 @@ def difference_of(group: RemovedGroup, documents: Mapping[str, Measured], level:
         stage=group.stage, reason=group.reason, documents=group.total, compared=int(weights.sum()),
         cells=len(cells), left_out=left_out, difference=middle, low=low, high=high,
     )  # fmt: skip
+
+
+def kept_texts(group: RemovedGroup, source: str, documents: Mapping[str, Measured]) -> Measured | None:
+    """Return the kept texts of a source with which a group is compared: its own, or the held-out documents."""
+    return documents.get(f"{KEPT}{group.name}|{source}", documents.get(f"{SOURCE}{source}"))
 
 
 def part_of(documents: Measured, is_in: NDArray[np.bool_]) -> Measured:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from zyda_flows.tasks.ablation.decision import VariantComparison, agreed_claims, compare
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
-from zyda_flows.tasks.ablation.preparation import Prepared, PreparedPart
+from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant
 from zyda_flows.tasks.ablation.protocol import Protocol
-from zyda_flows.tasks.ablation.records import RunRecord, means_by_name
+from zyda_flows.tasks.ablation.records import RunRecord, Trainings, means_by_name
 from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.storage.records import Record
 
@@ -17,13 +17,17 @@ SUMMARIES = ("held_out", "gold", "accuracy")
 
 
 class PartSummary(Record):
-    """A part of a variant: its different tokens in a run, its share, and how often the run reads them."""
+    """A part of a variant: its different tokens in a run, its share, and how often the run reads them.
+
+    samples: with different documents, of which each repeat reads one.
+    """
 
     name: str
     documents: int
     tokens: int
     share: float
     epochs: float
+    samples: int
 
 
 class Series(Record):
@@ -40,7 +44,7 @@ class AblationResult(Record):
     """The result of an experiment.
 
     comparisons: of the variants, by the decisive measure. others: by all other measures, without claims. tasks:
-    claims about single measures that both sizes support. seconds: of all runs together.
+    claims about single measures that both sizes support.
     """
 
     name: str
@@ -56,12 +60,7 @@ class AblationResult(Record):
     parts: dict[str, tuple[PartSummary, ...]]
     held_out: dict[str, int]
     excluded: int
-    devices: tuple[str, ...]
-    torch: tuple[str, ...]
-    seeds: tuple[int, ...]
-    tokens: int
-    runs: int
-    seconds: float
+    trainings: Trainings
 
     @property
     def baseline(self) -> str:
@@ -93,7 +92,9 @@ def result_of(
     names = [variant.name for variant in prepared.variants[1:]]
     measure, alpha = experiment.measure, experiment.alpha
 
-    def compared(name: str, variants: Sequence[str], size: int = 0) -> list[VariantComparison]:
+    def compared(
+        name: str, variants: Sequence[str], size: int = 0, alpha: float = alpha
+    ) -> list[VariantComparison]:
         known = {variant: values[size, variant][name] for variant in variants if (size, variant) in values}
         return compare(name, values[size, first][name], known, alpha) if known else []
 
@@ -117,28 +118,22 @@ def result_of(
         others=tuple(without_claims(others)),
         tasks=() if is_withdrawn else tuple(agreed_claims(sizes)),
         series=tuple(series_of(variant, size, found) for (size, variant), found in groups.items()),
-        parts={variant.name: summaries(variant.parts) for variant in prepared.variants},
+        parts={variant.name: summaries(variant) for variant in prepared.variants},
         held_out=prepared.documents,
         excluded=prepared.excluded,
-        devices=tuple(sorted({record.device for record in all_records})),
-        torch=tuple(sorted({record.torch for record in all_records})),
-        seeds=tuple(sorted({record.input.seed for record in all_records})),
-        tokens=sum(record.tokens for record in all_records),
-        runs=len(all_records),
-        seconds=sum(record.seconds for record in all_records),
+        trainings=Trainings.of(all_records),
     )
 
 
 def corrected(
-    compared: Callable[[str, Sequence[str], int], list[VariantComparison]],
+    compared: Callable[[str, Sequence[str], int, float], list[VariantComparison]],
     tasks: Sequence[str],
     names: Sequence[str],
     size: int,
     alpha: float,
 ) -> list[VariantComparison]:
     """Return the comparisons of all tasks and variants at a size, with Bonferroni's correction over the tasks."""
-    found = [each for name in tasks for each in compared(name, names, size)]
-    return [each.model_copy(update={"is_claimed": each.p * len(tasks) < alpha}) for each in found]
+    return [each for name in tasks for each in compared(name, names, size, alpha / len(tasks))]
 
 
 def without_claims(comparisons: Sequence[VariantComparison]) -> list[VariantComparison]:
@@ -153,13 +148,13 @@ def series_of(variant: str, size: int, records: Sequence[RunRecord]) -> Series:
     )  # fmt: skip
 
 
-def summaries(parts: Sequence[PreparedPart]) -> tuple[PartSummary, ...]:
+def summaries(variant: PreparedVariant) -> tuple[PartSummary, ...]:
     return tuple(
         PartSummary(
             name=part.content.name, documents=part.documents, tokens=part.content.tokens,
-            share=part.content.share, epochs=part.content.epochs,
+            share=part.content.share, epochs=part.content.epochs, samples=samples,
         )
-        for part in parts
+        for part, samples in zip(variant.parts, variant.different, strict=True)
     )  # fmt: skip
 
 
@@ -181,7 +176,7 @@ def sentence(comparison: VariantComparison, baseline: str) -> str:
     """Return a verdict as a sentence."""
     measure = comparison.measure
     if not comparison.is_claimed:
-        seen = f"a difference of {amount(measure, comparison.smallest)} or more would have been seen"
+        seen = f"4 of 5 such experiments would see a difference of {amount(measure, comparison.smallest)}"
         return f"{comparison.variant} and {baseline}: no difference seen; {seen}"
     kind = "better" if comparison.is_better else "worse"
     bounds = sorted((abs(comparison.low), abs(comparison.high)))

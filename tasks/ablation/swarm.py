@@ -18,7 +18,7 @@ from zyda_flows.tasks.ablation.mixture_fit import Numbers, Proposal, propose
 from zyda_flows.tasks.ablation.planned_runs import finished_runs, plan_runs
 from zyda_flows.tasks.ablation.preparation import SOURCE, prepare
 from zyda_flows.tasks.ablation.protocol import fix_protocol
-from zyda_flows.tasks.ablation.records import RunRecord
+from zyda_flows.tasks.ablation.records import RunRecord, Trainings
 from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.ablation.swarm_tables import SwarmTable, write_tables
 from zyda_flows.tasks.ablation.variants import OpenedVariant, open_variants, with_epochs
@@ -52,10 +52,11 @@ def train_swarm(experiment: Experiment, count: int, run_jobs: RunJobs, say: Say)
     records = finished_runs(runs)
     missing = [run for run in runs if run.key not in records]
     records |= {run.key: record for run, record in zip(missing, run_jobs(missing, len(records)), strict=True)}
-    table = table_of(experiment, base, mixtures, runs, [records[run.key] for run in runs])
+    in_order = [records[run.key] for run in runs]
+    table = table_of(experiment, base, mixtures, runs, in_order)
     write_tables(experiment.folder, table)
     say("fitting the measures")
-    return proposed(experiment, table, base)
+    return proposed(experiment, table, base, Trainings.of(in_order))
 
 
 def natural_variant(experiment: Experiment) -> OpenedVariant:
@@ -68,7 +69,9 @@ def natural_variant(experiment: Experiment) -> OpenedVariant:
     return base
 
 
-def proposed(experiment: Experiment, table: SwarmTable, base: OpenedVariant) -> Proposal:
+def proposed(
+    experiment: Experiment, table: SwarmTable, base: OpenedVariant, trainings: Trainings | None = None
+) -> Proposal:
     """Propose a mixture from the runs of a table, and write it. Raises BadRequest for other parts."""
     if {*table.parts} != {*base.names}:
         other = sorted({*table.parts} ^ {*base.names})[0]
@@ -80,6 +83,7 @@ def proposed(experiment: Experiment, table: SwarmTable, base: OpenedVariant) -> 
         raise BadRequest(f"{len(shares)} runs, expected at least {least} for {len(base.parts)} parts")
     values = {name: 1 - each if name.startswith(ACCURACY) else each for name, each in table.values.items()}
     found = propose(base.names, shares, values, np.array(base.shares), most_shares(base, experiment))
+    found = found.model_copy(update={"trainings": trainings})
     write_record(experiment.folder, PROPOSAL, found)
     experiment.folder.write(MIXTURE, mixture_file(experiment, base, found).encode())
     return found

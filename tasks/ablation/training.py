@@ -9,21 +9,25 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Literal
 
 import numpy as np
+import orjson
 import safetensors.torch
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from torch import Tensor
 
 from zyda_flows.tasks.errors import BadRequest
+from zyda_flows.tasks.log import LOG
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.engine import TokenIds
 
 DECAY, BETAS, CLIP = 0.1, (0.9, 0.95), 1.0
 CHECKPOINT_SECONDS = 60.0
-LOSSES = "losses"
+LOSSES, DIGEST = "losses", "sha256"
 Progress = Callable[[int, float], None]  # receives the number of finished steps and the loss of the last
 
 
@@ -89,12 +93,31 @@ class Checkpoint:
     seconds: float
 
     def load(self) -> dict[str, Tensor]:
-        """Return the stored tensors; none if there is no checkpoint."""
-        content = self.folder.read_if_there(self.path)
-        return safetensors.torch.load(content) if content else {}
+        """Return the stored tensors; none if there is no checkpoint, or a damaged one."""
+        if not (content := self.folder.read_if_there(self.path)):
+            return {}
+        try:
+            tensors = safetensors.torch.load(content)
+            size = int.from_bytes(content[:8], "little")  # of the header, in JSON
+            if orjson.loads(content[8 : 8 + size])["__metadata__"][DIGEST] == digest_of_tensors(tensors):
+                return tensors
+        except (SafetensorError, ValueError, KeyError, TypeError):
+            pass
+        LOG.warning("%s/%s is damaged: the training begins again", self.folder.url, self.path)
+        return {}
 
     def save(self, tensors: dict[str, Tensor]) -> None:
-        self.folder.write(self.path, safetensors.torch.save(tensors))
+        metadata = {DIGEST: digest_of_tensors(tensors)}
+        self.folder.write(self.path, safetensors.torch.save(tensors, metadata))
+
+
+def digest_of_tensors(tensors: dict[str, Tensor]) -> str:
+    """Return the SHA-256 of the names and bytes of tensors."""
+    digest = sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {[*tensor.shape]} ".encode())
+        digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def device_of_machine() -> str:

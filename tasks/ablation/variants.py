@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from zyda_flows.tasks.ablation.drawing import available_tokens
 from zyda_flows.tasks.ablation.experiment import Experiment, Variant
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.errors import BadRecipe, NoCorpus, one_line
+from zyda_flows.tasks.errors import BadInput, BadRecipe, NoCorpus, one_line
 from zyda_flows.tasks.mixing.mixture import Part, load_mixture
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.storage.records import digest_of
 
 MOST_EPOCHS = 1000.0
+NOT_OF_CONTENT = {"name", "storage"}  # fields of a recipe
 # More tokens are drawn than needed, because near-duplicates of held-out documents are left out.
 SPARE, SPARE_TOKENS = 1.1, 100_000
 
@@ -35,6 +37,16 @@ class OpenedVariant:
     def names(self) -> list[str]:
         return [part.name for part in self.parts]
 
+    @property
+    def definition(self) -> str:
+        """A digest of the parts and of the recipes of the corpora, as published; shares and files are not in it."""
+        recipes = [
+            {name: value for name, value in corpus.manifest.recipe.items() if name not in NOT_OF_CONTENT}
+            for corpus in self.corpora
+        ]
+        parts = [part.model_dump(exclude={"weight", "epochs", "max_epochs"}) for part in self.parts]
+        return digest_of([recipes, parts])
+
     def needs(self, tokens: float) -> list[float]:
         """Return the tokens of different documents of each part that a run of `tokens` reads."""
         return [tokens * share / epochs for share, epochs in zip(self.shares, self.epochs, strict=True)]
@@ -46,7 +58,7 @@ def open_variants(experiment: Experiment) -> list[OpenedVariant]:
     for number, described in enumerate(experiment.variants):
         try:
             opened.append(open_variant(described))
-        except (BadRecipe, NoCorpus) as error:
+        except (BadRecipe, BadInput, NoCorpus) as error:
             faults += [str(experiment.fault(one_line(fault), "variants", number)) for fault in error.faults]
     if faults:
         raise BadRecipe(*faults)
@@ -68,7 +80,7 @@ def open_variants(experiment: Experiment) -> list[OpenedVariant]:
 
 
 def open_variant(variant: Variant) -> OpenedVariant:
-    """Open the corpora of a variant. Raises BadRecipe, NoCorpus."""
+    """Open the corpora of a variant. Raises BadRecipe, BadInput for its `where`, and NoCorpus."""
     if variant.mixture is not None:
         return open_mixture(variant)
     if variant.recipe is not None:
@@ -147,12 +159,17 @@ def expect_enough(experiment: Experiment, variant: OpenedVariant, number: int) -
             )
 
 
-def draws_of(variants: Sequence[OpenedVariant], tokens: float) -> Iterator[tuple[list[int], list[int]]]:
-    """Yield the numbers of variants with the same corpora and parts, and the tokens to draw of each part."""
+def draws_of(
+    variants: Sequence[OpenedVariant], tokens: float, samples: Sequence[int]
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the numbers of variants with the same corpora and parts, and the tokens to draw of each part.
+
+    samples: the number of different samples that the runs of each variant read.
+    """
     groups = dict[tuple[object, ...], list[int]]()
     for number, variant in enumerate(variants):
         parts = tuple((part.sources, part.corpora, part.where) for part in variant.parts)
         groups.setdefault((variant.corpora, parts), []).append(number)
     for numbers in groups.values():
-        needs = zip(*(variants[number].needs(tokens) for number in numbers), strict=True)
+        needs = zip(*(variants[number].needs(tokens * samples[number]) for number in numbers), strict=True)
         yield numbers, [int(max(part) * SPARE) + SPARE_TOKENS if max(part) else 0 for part in needs]

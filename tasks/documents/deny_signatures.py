@@ -66,11 +66,14 @@ def standard_error(values: int, likeness: float = LIKENESS) -> float:
 
 
 def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
-    """Return the rounds by whose keys similar texts are identified, each kind of signatures once."""
+    """Return the rounds by whose keys similar texts are identified, each kind of signatures once.
+
+    This is the default MinHash round if the recipe has none.
+    """
     rounds_by_digest = {
         digest_of(signature_parameters(dedup)): dedup for dedup in rounds if isinstance(dedup, MinHashRound)
     }
-    return tuple(rounds_by_digest.values())
+    return tuple(rounds_by_digest.values()) or (MinHashRound(),)
 
 
 def requests_of_texts(

@@ -17,6 +17,7 @@ TODO = {  # the next step for the user, by kind
     "token ids": MIX_AGAIN,
     "unfinished mix": f"zyda clean MIXTURE, or {MIX_AGAIN}",
     "export": "export again to the same folder, which removes the old files (zyda export), or delete it",
+    "experiment": "delete the folder of the experiment, then run it again: zyda ablate",
     "copied sources": "delete these copies, or remove the rows from the source, then zyda fetch",
 }
 

@@ -3,6 +3,7 @@
 A corpus of the same name is a copy or another version of the corpus. A corpus that was deduplicated `against` the
 corpus removed documents for it. A corpus whose sources are files published by the corpus was made from it, and its
 own dependents are searched in turn. A mixture has documents at positions, and their token ids in its work folder.
+An experiment has token ids of documents.
 Exports and copies of sources (`zyda fetch`) have tables of their files.
 """
 
@@ -28,6 +29,7 @@ from zyda_flows.tasks.erasure.holdings import (
     work_places,
 )
 from zyda_flows.tasks.erasure.in_corpora import in_corpus
+from zyda_flows.tasks.erasure.in_experiments import experiment_places, in_experiment
 from zyda_flows.tasks.erasure.in_shards import Spread, one_by_one
 from zyda_flows.tasks.errors import Denied, ZydaError, first_line
 from zyda_flows.tasks.ids import Ids
@@ -62,10 +64,11 @@ class Search:
     works: list[Folder] = field(default_factory=list)  # folders of mixtures, finished or not
     exports: list[Folder] = field(default_factory=list)
     copies: list[Folder] = field(default_factory=list)
+    experiments: list[Folder] = field(default_factory=list)
     dependents: list[Dependent] = field(default_factory=list)
 
     def look_into(self, url: str) -> None:
-        """Find the corpora, mixtures, exports and copies of sources below a folder."""
+        """Find the corpora, mixtures, exports, experiments and copies of sources below a folder."""
         try:
             folder = Folder(url)
             paths = folder.files("")
@@ -84,6 +87,8 @@ class Search:
             except (ZydaError, ValidationError) as error:
                 self.not_searched.append(f"{at}/{name}: {first_line(error)}")
         mixtures, corpora = work_places(paths)
+        for place in sorted(experiment_places(paths)):
+            keep(self.experiments, Folder(f"{folder.url}/{place}".rstrip("/")))
         for place in sorted(mixtures):
             keep(self.works, Folder(f"{folder.url}/{place}".rstrip("/")))
         for place in sorted(corpora):
@@ -119,6 +124,8 @@ class Search:
                 self.add_dependents(folder.url, in_work(current, folder, self.spread))
             for folder in self.exports:
                 self.add_dependents(folder.url, in_export(current, folder, self.spread))
+            for folder in self.experiments:
+                self.add_dependents(folder.url, in_experiment(current, folder, self.spread))
             for folder in self.copies:
                 self.add_dependents(folder.url, in_copies(current, folder))
 

@@ -29,3 +29,9 @@ def text_keys(texts: pa.LargeStringArray, dedup: ExactRound) -> tuple[NDArray[np
     digests = [hashlib.blake2b(whole[start:end], digest_size=16).digest() for start, end in places]
     keys = np.frombuffer(b"".join(digests), np.dtype("<u8")).astype(np.uint64)
     return keys.reshape(-1, 1, 2), ends[1:] > ends[:-1]
+
+
+def text_hashes(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
+    """Return the first 64 bits of the hash of each text, (n,), and which texts are not empty, (n,)."""
+    keys, has_text = text_keys(texts, ExactRound(exact="text"))
+    return keys[:, 0, 0], has_text

@@ -3,6 +3,8 @@
 import json
 import re
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from multiprocessing import get_context
@@ -13,17 +15,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from small_corpus import build_here, prose, rows, write_rows, zyda_here
+from small_corpus import build_here, prose, rows, table_of, write_rows, zyda_here
 from small_mixtures import corpus_of, documents, experiment_file, mixture_file
 
 from zyda_flows.flows.command.ablate import ended_on_error
 from zyda_flows.tasks.ablation import training
 from zyda_flows.tasks.ablation.ablation import ablate, planned
-from zyda_flows.tasks.ablation.documents import hashes_of
 from zyda_flows.tasks.ablation.experiment import load_experiment
 from zyda_flows.tasks.ablation.ordering import ordered, with_noise
-from zyda_flows.tasks.ablation.planned_runs import listed_records
-from zyda_flows.tasks.errors import BadRecipe, BadRequest, Denied
+from zyda_flows.tasks.ablation.planned_runs import EQUAL, listed_records
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import Subject
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.errors import BadInput, BadRecipe, BadRequest, Denied
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.storage.tables import read_table
 
 pytestmark = pytest.mark.slow
@@ -82,7 +87,7 @@ def test_all_measures_are_there(experiment):
         ("all", 2), ("long", 2), ("degraded control", 2),
     }  # fmt: skip
     assert [comparison.variant for comparison in result.comparisons] == ["long"]
-    assert result.runs * 3968 == result.tokens
+    assert result.trainings.runs * 3968 == result.trainings.tokens
 
 
 def test_the_command_reuses_finished_runs_and_writes_the_page(experiment):
@@ -97,7 +102,7 @@ def test_the_command_reuses_finished_runs_and_writes_the_page(experiment):
         assert "Degraded control: " in text
     assert page.count("<svg") == 1
     assert (
-        "no difference seen; a difference of" in done.stdout
+        "no difference seen; 4 of 5 such experiments would see" in done.stdout
         or "is better than" in done.stdout
         or "is worse" in done.stdout
     )
@@ -127,7 +132,7 @@ def test_trainings_have_no_near_duplicates_of_held_out_documents(experiment, sma
 
 
 def hash_of(text):
-    return int(hashes_of(pa.array([text], pa.large_string()))[0][0])
+    return int(text_hashes(pa.array([text], pa.large_string()))[0][0])
 
 
 def test_an_interrupted_run_continues_with_the_same_curve(experiment, small, tmp_path, monkeypatch):
@@ -257,6 +262,21 @@ FAULTS = {
     "unknown measure": ({"measure": "gold"}, BadRecipe, "measure: gold is not measured here; expected held_out"),
     "unknown field": ({"modle": 1}, BadRecipe, "modle: unknown field; did you mean model?"),
     "separator": ({"separator": "<eos>"}, BadRecipe, r"experiment.yaml:\d+: separator: the tokenizer has no token '<eos>'"),
+    "same sizes": (
+        {"model": {"parameters": ["150K", "151K"]}}, BadRecipe,
+        r"experiment.yaml:\d+: model: both sizes are the model of 157,856 parameters",
+    ),
+    "small target": ({"target_tokens": 2000}, BadRecipe, "target_tokens: expected at least the `tokens` of a run"),
+    "revision": ({"model": {"parameters": "150K", "revision": "x"}}, BadRecipe, "revision: it applies to `base`"),
+    "unknown column": (
+        {"variants": [{"name": "a", "corpus": "out/small", "where": "nocolumn > 1"}], "controls": {"equal": True}},
+        BadRecipe, "where: no column nocolumn is published",
+    ),
+    "no condition": (
+        {"variants": [{"name": "a", "corpus": "out/small", "where": ";drop"}], "controls": {"equal": True}},
+        BadRecipe, "where: ",
+    ),
+    "empty file": ({"files": [{"name": "own", "url": "empty.jsonl"}]}, BadInput, "empty.jsonl: its texts are empty"),
     "few parameters": ({"model": {"parameters": "100M"}, "sequence": 16}, None, ""),
 }  # fmt: skip
 
@@ -264,6 +284,9 @@ FAULTS = {
 @pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault[1]])
 def test_one_error_for_each_fault(name, small, tmp_path):
     changes, kind, message = FAULTS[name]
+    write_rows(tmp_path / "empty.jsonl", rows(a=""))
+    for variant in changes.get("variants", ()):
+        variant["corpus"] = variant["corpus"].replace("out/small", url_of(small))
     path = write(tmp_path, small, **changes)
     with pytest.raises(kind, match=message) as error:
         ablate(load_experiment(path), run_here, nothing)
@@ -308,6 +331,24 @@ def test_processes_of_runs_end_on_an_error():
     older.join()
 
 
+def test_processes_of_runs_end_with_a_killed_command():
+    program = (
+        "import os, signal, time\n"
+        "from zyda_flows.flows.command.processes import own_processes\n"
+        "if __name__ == '__main__':\n"
+        "    with own_processes(1) as pool:\n"
+        "        print(pool.submit(os.getpid).result(), flush=True)\n"
+        "        pool.submit(time.sleep, 600)\n"
+        "        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    killed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    end = time.monotonic() + 20
+    while Path(f"/proc/{int(killed.stdout)}").exists():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_a_recipe_must_be_built(small, tmp_path):
     small.write()
     built = write(
@@ -343,3 +384,82 @@ def test_mixtures_have_their_weights_and_repeats(small, tmp_path):
     assert weighted["good"].share == 0.75
     assert weighted["good"].epochs == pytest.approx(75_000 / counts["good"])
     assert weighted["good"].tokens == pytest.approx(4000 * 0.75 / weighted["good"].epochs, abs=1000)
+
+
+def test_removal_requests_list_experiments_with_their_documents(small, experiment):
+    path, _ = experiment
+    corpus = PublishedCorpus.at(url_of(small))
+    folder = load_experiment(path).folder
+    published = table_of(small.load(), "good")
+    removed = [row["doc_id"] for table in corpus.tables("removed", ["doc_id"]) for row in table.to_pylist()]
+    for ids, expected in (([row["doc_id"] for row in published[:2]], [2]), (removed[:1], [])):
+        search = Search()
+        search.look_into(folder.url.rpartition("/")[0])
+        search.follow(Subject(corpus, np.array(sorted(ids), np.uint64)))
+        assert [each.documents for each in search.dependents] == expected
+        assert all((each.kind, each.url) == ("experiment", folder.url) for each in search.dependents)
+        assert search.not_searched == []
+
+
+def test_each_repeat_and_the_equal_control_read_other_documents(small, tmp_path):
+    path = write(tmp_path, small, tokens=2000, controls={"equal": True})
+    prepared, _, runs = planned(load_experiment(path), nothing)
+    read = {}
+    for run in runs:
+        for part in run.parts:
+            table = read_table(run.folder, part.table)[: part.documents]
+            read[run.variant, run.input.seed, part.content.name] = {*table.column("hash").to_pylist()}
+    for name in ("good", "other"):
+        own = [
+            read[variant, seed, part]
+            for variant, seed, part in read
+            if variant in ("all", EQUAL) and part == name
+        ]
+        assert len(own) == 4
+        assert sum(map(len, own)) == len(set.union(*own))
+    assert prepared.variants[0].different == (4, 4)
+    long = read["long", 1, "good"]
+    assert long & read["all", 1, "good"]
+    assert not long & read["all", 2, "good"]
+
+
+def test_a_corpus_without_enough_documents_is_read_by_several_repeats(small, tmp_path):
+    path = write(tmp_path, small, tokens=9000, repeats=8)
+    prepared, _, runs = planned(load_experiment(path), nothing)
+    different = prepared.variants[0].different
+    assert 1 < min(different) < 8
+    digests = [run.parts[0].content.digest for run in runs if run.variant == "all"]
+    assert len({*digests}) == different[0]
+    assert digests[: 8 - different[0]] == digests[different[0] :]
+
+
+def test_runs_do_not_hold_for_another_definition_or_file(small, tmp_path):
+    own = tmp_path / "own.jsonl"
+    write_rows(own, rows(a=prose("own", 40)))
+    changes = {"files": [{"name": "own", "url": "own.jsonl"}], "tokens": 2000}
+    path = write(tmp_path, small, **changes)
+    ablate(load_experiment(path), run_here, nothing)
+
+    def reasons(path):
+        _, _, runs = planned(load_experiment(path), nothing)
+        return {(record.variant, reason) for record, reason in listed_records(runs)}
+
+    assert reasons(path) == {("all", ""), ("long", "")}
+    write_rows(own, rows(a=prose("another", 40)))
+    text = "another held-out set, file of texts or evaluation set"
+    assert reasons(path) == {("all", text), ("long", text)}
+    write_rows(own, rows(a=prose("own", 40)))
+    variants = yaml.safe_load(Path(path).read_text())["variants"]
+    variants[1]["where"] = "n_tokens > 301"
+    path = write(tmp_path, small, variants=variants, **changes)
+    assert reasons(path) == {("all", ""), ("long", "another definition of the variant")}
+
+
+def test_protocol_of_runs_must_not_be_deleted(small, tmp_path):
+    path = write(tmp_path, small, tokens=2000, repeats=2)
+    experiment = load_experiment(path)
+    ablate(experiment, run_here, nothing)
+    (protocol,) = (name for name in experiment.folder.files("") if name.startswith("protocol-"))
+    experiment.folder.delete(protocol)
+    with pytest.raises(Denied, match=r"its runs have no protocol-\*\.json any more"):
+        planned(load_experiment(write(tmp_path, small, tokens=2000, repeats=3)), nothing)

@@ -13,13 +13,13 @@ from zyda_flows.tasks.ablation.documents import (
     CELLS,
     Encoder,
     clusters_of_documents,
-    hashes_of,
     histogram,
     token_ids,
 )
 from zyda_flows.tasks.ablation.drawing import available_tokens, draw
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.mixing.mixture import Part
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.tokens.engine import TokenEngine
 
 SOURCES = [Part(name="good", source="good"), Part(name="other", source="other")]
@@ -88,14 +88,14 @@ def test_near_duplicates_are_in_one_cluster(encoder):
     texts = pa.array(
         [prose("a"), prose("b"), edited(prose("a")), "short", "short", prose("b")], pa.large_string()
     )
-    found = encoder.documents(texts, hashes_of(texts)[0])
+    found = encoder.documents(texts, text_hashes(texts)[0])
     assert clusters_of_documents(found).tolist() == [0, 1, 0, 3, 3, 1]
 
 
 def test_histograms_of_the_same_words_are_nearer(encoder):
     def cells(names):
         texts = pa.array([prose(name) for name in names], pa.large_string())
-        return histogram(encoder.documents(texts, hashes_of(texts)[0]))
+        return histogram(encoder.documents(texts, text_hashes(texts)[0]))
 
     assert cells("abc").sum() == 3 * 64
     assert cells("abc").shape == (CELLS,)

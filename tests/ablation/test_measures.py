@@ -60,5 +60,13 @@ def test_nats_of_continuations(model):
     assert continuation_nats(model, pairs, SEQUENCE) == pytest.approx(expected, rel=1e-5)
 
 
+def test_long_continuation_is_read_in_windows(model):
+    context, long = ids_of("g", 7), ids_of("h", 3 * SEQUENCE)
+    whole = [context[-1], *long]
+    starts = range(0, len(whole) - 1, SEQUENCE - 1)
+    expected = sum(sum(plain_nats(model, whole[start : start + SEQUENCE])) for start in starts)
+    assert continuation_nats(model, [(context, long)], SEQUENCE) == pytest.approx([expected], rel=1e-5)
+
+
 def test_bits_per_byte_of_texts_together():
     assert bits_per_byte(np.log([2.0, 8.0]), np.array([3, 5])) == pytest.approx(4 / 8)

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from small_corpus import prose
 
-from zyda_flows.tasks.ablation.documents import Encoder, hashes_of
+from zyda_flows.tasks.ablation.documents import Encoder
 from zyda_flows.tasks.ablation.records import (
     PartContent,
     RunInput,
@@ -17,11 +17,18 @@ from zyda_flows.tasks.ablation.records import (
     reason_not_held,
     write_run,
 )
+from zyda_flows.tasks.signatures.exact import text_hashes
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.engine import TokenEngine
 
 INPUT = RunInput(
-    tokenizer="t", held_out="h", model={"width": 32}, settings={"tokens": 10}, protocol="p", seed=1
+    tokenizer="t",
+    held_out="h",
+    definition="d",
+    model={"width": 32},
+    settings={"tokens": 10},
+    protocol="p",
+    seed=1,
 )
 
 
@@ -29,7 +36,7 @@ INPUT = RunInput(
 def part(tokenizer):
     def make(names, kind=lambda words: words):
         texts = pa.array([" ".join(kind(prose(str(name), 120).split())) for name in names], pa.large_string())
-        documents = Encoder(TokenEngine(tokenizer), 0).documents(texts, hashes_of(texts)[0])
+        documents = Encoder(TokenEngine(tokenizer), 0).documents(texts, text_hashes(texts)[0])
         return PartContent.of("a", documents, 1.0, 1.0)
 
     return make
@@ -56,7 +63,11 @@ def test_a_record_holds_for_similar_documents(part):
     assert reason_not_held(record, INPUT, (part(range(3, 83)),)) == ""
     salad = part(range(80), lambda words: [words[0]] * len(words))
     assert "part a has changed: distance" in reason_not_held(record, INPUT, (salad,))
-    for field, reason in [("tokenizer", "another tokenizer"), ("held_out", "another held-out")]:
+    for field, reason in [
+        ("tokenizer", "another tokenizer"),
+        ("held_out", "another held-out set, file of texts or evaluation set"),
+        ("definition", "another definition of the variant"),
+    ]:
         assert reason_not_held(record, INPUT.model_copy(update={field: "x"}), (before,)) == reason
     assert "share" in reason_not_held(record, INPUT, (before.model_copy(update={"epochs": 2.0}),))
 

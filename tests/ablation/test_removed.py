@@ -9,19 +9,24 @@ import numpy as np
 import pytest
 from small_corpus import Corpus, build_here, prose, table_of
 
+from zyda_flows.flows.reporting.removed_page import page_of
 from zyda_flows.tasks.ablation import removed_cells
-from zyda_flows.tasks.ablation.removed import RemovedOptions, compare_removed
+from zyda_flows.tasks.ablation.removed import RemovedOptions, compare_removed, removed_experiment
 from zyda_flows.tasks.ablation.removed_cells import Measured, difference_of
+from zyda_flows.tasks.ablation.removed_passages import cut_texts
 from zyda_flows.tasks.ablation.removed_texts import RemovedGroup, sampled_groups, texts_of_removed
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.errors import BadInput, Denied
 
+BOILERPLATES = [
+    "".join(random.Random(seed).choices(string.ascii_lowercase + "    ", k=160)) for seed in range(3)
+]
 OPTIONS = RemovedOptions(parameters=160_000, tokens=12_000, documents=100, repeats=2)
 
 
 @pytest.fixture(scope="module")
 def filtered(tmp_path_factory, compiled):
-    """Return a built corpus: a rule removed word salad, and `keep` a random fifth of the rest."""
+    """Return a built corpus: a rule removed word salad, `keep` a random fifth of the rest; boilerplates are cut."""
     folder, chance = tmp_path_factory.mktemp("removed"), random.Random(4)
     corpus = Corpus(folder)
 
@@ -34,11 +39,15 @@ def filtered(tmp_path_factory, compiled):
         is_salad = number % 7 == 0
         words = chance.randint(40, 80)
         text = salad(words) if is_salad else prose(f"document {number}", words)
-        rows.append({"name": str(number), "text": text, "chance": chance.random(), "salad": is_salad})
+        drawn = chance.random()
+        if number % 5 == 1 and not is_salad and drawn < 0.8:
+            text += f" {BOILERPLATES[number % 3]}"
+        rows.append({"name": str(number), "text": text, "chance": drawn, "salad": is_salad})
     path = folder / "in" / "all.jsonl"
     path.parent.mkdir(exist_ok=True)
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     corpus.recipe["sources"] = [{"name": "all", "files": "in/all.jsonl", "keep": "chance < 0.8"}]
+    corpus.recipe["passages"] = [{"length": 100, "drop_document": 1.0}]
     corpus.recipe["documents"] = [{"filter": {"pii": {"mail": [None, 0]}}}]
     recipe = corpus.load()
     build_here(recipe)
@@ -72,14 +81,50 @@ def test_word_salad_is_unlike_the_kept_texts_and_a_random_choice_is_not(filtered
     monkeypatch.setattr(removed_cells, "FEWEST", 5)
     monkeypatch.setattr(removed_cells, "RESAMPLES", 200)
     path = str(corpus.write())
-    result = compare_removed(recipe, path, OPTIONS, lambda runs, _: [run() for run in runs], print)
-    salad, others = result.groups
-    assert (salad.stage, salad.verdict) == ("rules", "less like the kept texts")
-    assert (others.stage, others.verdict) == ("filter", "no difference seen")
+    experiment = removed_experiment(recipe, path, OPTIONS)
+    result = compare_removed(recipe, experiment, OPTIONS, lambda runs, _: [run() for run in runs], print)
+    groups = {group.stage: group for group in result.groups}
+    salad, cut, others = groups["rules"], groups["passages"], groups["filter"]
+    assert salad.verdict == cut.verdict == "less like the kept texts"
+    assert others.verdict == "no difference seen"
     assert salad.difference > 10 * abs(others.difference)
     assert others.low < 0 < others.high
-    again = compare_removed(recipe, path, OPTIONS, lambda runs, _: [1 / 0 for _ in runs], print)
+    again = compare_removed(recipe, experiment, OPTIONS, lambda runs, _: [1 / 0 for _ in runs], print)
     assert again == result  # no run is trained again
+    html = page_of(result).html()
+    assert all(each in html for each in ("less like the kept texts", "passages", "<svg", "CPU, one core"))
+
+
+def test_cut_spans_and_windows_have_the_same_lengths(filtered):
+    _, recipe, rows = filtered
+    corpus = PublishedCorpus.of(recipe)
+    found = cut_texts(corpus, 1000, 1)
+    kept = table_of(recipe, "all")
+    is_short = {row["text"] for row in kept if row["text"] not in {each["text"] for each in rows.values()}}
+    assert found.total == len(is_short) > 50
+    assert {*found.spans} == {*found.windows} == {"all"}
+    spans, windows = found.spans["all"], found.windows["all"]
+    assert len(spans) == found.total
+    # A span may begin with the last letters of the text before, if two documents have them in common.
+    assert all(any(span[12:].strip() in text for text in BOILERPLATES) for span in spans)
+    assert sorted(map(len, windows)) == sorted(map(len, spans))
+    published = {row["text"] for row in kept}
+    assert all(any(window in text for text in published) for window in windows)
+    owners = {text for text in published if any(text.endswith(each) for each in BOILERPLATES)}
+    assert len(owners) == 3
+    assert owners <= {*found.left_out} <= published
+
+
+def test_changed_recipe_is_refused(filtered):
+    corpus, _, _ = filtered
+    before = corpus.recipe["documents"]
+    corpus.recipe["documents"] = []
+    try:
+        with pytest.raises(Denied, match="have changed since the last build"):
+            removed_experiment(corpus.load(), str(corpus.path), OPTIONS)
+    finally:
+        corpus.recipe["documents"] = before
+        corpus.write()
 
 
 def test_difference_equals_a_plain_mean_of_cells(monkeypatch):

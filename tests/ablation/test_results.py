@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from small_corpus import TOKENIZER
 
-from zyda_flows.flows.reporting.ablation_page import card, page
+from zyda_flows.flows.reporting.ablation_page import page_of
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.held_out import HeldOutSet
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
@@ -30,7 +30,7 @@ def experiment_of(**changes):
 def result_with(values, **changes):
     """Return the result for the mean of each measure, by size and variant."""
     experiment = experiment_of(**changes)
-    variants = tuple(PreparedVariant(name=name, parts=()) for name in ("base", "other"))
+    variants = tuple(PreparedVariant(name=name, definition=name, samples=((),)) for name in ("base", "other"))
     prepared = Prepared(
         separator=0, vocabulary=10, tokenizer="t", held_out="h", variants=variants, texts={}, questions={},
         documents={"source:x": 7}, excluded=2,
@@ -40,7 +40,9 @@ def result_with(values, **changes):
     for (size, variant), measures in values.items():
         for seed, noise in enumerate(NOISE):
             run = SimpleNamespace(size=size, variant=variant, key=f"{size} {variant} {seed}")
-            given = RunInput(tokenizer="t", held_out="h", model={}, settings={}, protocol="p", seed=seed)
+            given = RunInput(
+                tokenizer="t", held_out="h", definition="d", model={}, settings={}, protocol="p", seed=seed
+            )
             runs.append(run)
             records[run.key] = RunRecord(
                 variant=variant, input=given, parts=(), curve=((1, 3.0), (10, 2.0 + noise)), parameters=10 + size,
@@ -78,7 +80,8 @@ def test_a_claim_about_a_task_needs_both_sizes():
     assert control_sentences(result)[1].startswith(
         "Degraded control: passed. It is worse by 1.0000 bits per byte"
     )
-    assert (result.seconds, result.tokens, result.runs) == (27.0, 1800, 18)
+    trainings = result.trainings
+    assert (trainings.seconds, trainings.tokens, trainings.runs) == (27.0, 1800, 18)
 
 
 def test_claims_are_withdrawn_if_the_equal_control_has_one():
@@ -92,13 +95,13 @@ def test_claims_are_withdrawn_if_the_equal_control_has_one():
 def test_a_degraded_control_that_is_not_worse_is_stated():
     for value in (3.0, 2.0):
         result = result_with({**VALUES, (0, DEGRADED): measures(value, gold_a=2, gold_b=2)})
-        for text in (page(result), card(result)):
+        for text in (page_of(result).html(), page_of(result).card()):
             assert "This size of the experiment cannot see even a degraded corpus" in text
 
 
 def test_page_and_card_state_the_cost():
     result = result_with(VALUES)
-    for text in (page(result), card(result)):
+    for text in (page_of(result).html(), page_of(result).card()):
         for fact in (
             "CPU, one core",
             "18 of 100 tokens each, 1,800 in all",
@@ -106,5 +109,5 @@ def test_page_and_card_state_the_cost():
             "0, 1, 2",
         ):
             assert fact in text
-    assert page(result).count("<svg") == 2
-    assert "gold:a: other is better than base" in page(result)
+    assert page_of(result).html().count("<svg") == 2
+    assert "gold:a: other is better than base" in page_of(result).html()

@@ -11,7 +11,7 @@ from small_mixtures import experiment_file
 
 from zyda_flows.tasks.ablation import mixture_fit
 from zyda_flows.tasks.ablation.experiment import load_experiment
-from zyda_flows.tasks.ablation.mixture_fit import best_shares, fit, propose, rank_correlation
+from zyda_flows.tasks.ablation.mixture_fit import best_shares, fit, predictions, propose, rank_correlation
 from zyda_flows.tasks.ablation.swarm import most_shares, natural_variant, train_swarm, within
 from zyda_flows.tasks.ablation.swarm_tables import SwarmTable, read_tables, write_tables
 from zyda_flows.tasks.errors import BadInput
@@ -71,7 +71,7 @@ def test_proposal_states_the_gain_with_its_interval(monkeypatch):
     assert found.low < found.gain < found.high
     assert found.low < true_gain < found.high
     assert found.rank_correlation > 0.8
-    assert rank_correlation(shares, np.random.default_rng(1).permutation(values)) < 0.5
+    assert rank_correlation(predictions(shares, np.random.default_rng(1).permutation(values))) < 0.5
 
 
 def test_tables_are_read_in_any_order_of_columns_and_rows(tmp_path):
@@ -165,5 +165,8 @@ def test_swarm_of_small_models_proposes_a_mixture_that_can_be_mixed(small, tmp_p
     tables = [str(mixture.parent / f"{name}.csv") for name in ("ratios", "metrics")]
     again = mixture.read_text()
     mixture.unlink()
-    assert "predicted gain" in zyda_here("ablate", path, "--tables", *tables).stdout
+    stdout = zyda_here("ablate", path, "--tables", *tables).stdout
+    assert "Predicted gain: " in stdout
+    assert stdout.endswith(f"{mixture}\n{mixture.parent}/swarm.html\n")
+    assert (mixture.parent / "swarm.html").read_text().count("<svg") == 2
     assert mixture.read_text() == again

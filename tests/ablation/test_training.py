@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from killed_child import run_in_child
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from small_corpus import prose
 
 from zyda_flows.tasks.ablation.model import new_model, shape_of, shapes
@@ -76,6 +76,31 @@ def test_a_killed_training_continues_with_the_same_bits(tmp_path):
     for own, other in zip(model.parameters(), expected.parameters(), strict=True):
         assert torch.equal(own, other)
     assert not (tmp_path / "run.safetensors").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "renamed", "not signed"])
+def test_a_damaged_checkpoint_begins_the_training_again(tmp_path, caplog, damage):
+    expected = train(small_model(), small_stream(), SETTINGS)
+    checkpoint = Checkpoint(Folder(str(tmp_path)), "run.safetensors", seconds=0)
+
+    def stop(step, loss):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train(small_model(), small_stream(), SETTINGS, checkpoint, stop)
+    path = tmp_path / "run.safetensors"
+    content = path.read_bytes()
+    if damage == "cut":
+        path.write_bytes(content[:-9])
+    elif damage == "flipped":
+        path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:])
+    elif damage == "renamed":
+        path.write_bytes(content.replace(b"weight model", b"weighs model"))
+    else:
+        save_file(load_file(path), path)
+    assert train(small_model(), small_stream(), SETTINGS, checkpoint).tolist() == expected.tolist()
+    assert "run.safetensors is damaged: the training begins again" in caplog.text
 
 
 def test_a_loss_that_is_not_finite_raises(tmp_path):

@@ -121,13 +121,33 @@ def test_registered_deployments_equal_the_file(stack):
     with get_client(sync_client=True) as client:
         deployments = {deployment.name: deployment for deployment in client.read_deployments()}
     assert set(deployments) == {deployment["name"] for deployment in DEFINITIONS["deployments"]}
-    assert set(deployments) == {"build", "watch", "report", "export", "push", "bandings", "mix", "ablate"}
+    assert set(deployments) == {
+        "build",
+        "watch",
+        "report",
+        "export",
+        "push",
+        "bandings",
+        "mix",
+        "ablate",
+        "removals",
+    }
     for definition in DEFINITIONS["deployments"]:
         assert deployments[definition["name"]].description.strip() == definition["description"].strip()
         assert deployments[definition["name"]].tags == definition["tags"]
     tags = [{*definition["tags"]} - {"zyda"} for definition in DEFINITIONS["deployments"]]
     # With these tags the dashboard shows builds without the runs of the watcher.
-    assert tags == [{"build"}, {"watch"}, {"report"}, {"export"}, {"push"}, {"bandings"}, {"mix"}, {"ablate"}]
+    assert tags == [
+        {"build"},
+        {"watch"},
+        {"report"},
+        {"export"},
+        {"push"},
+        {"bandings"},
+        {"mix"},
+        {"ablate"},
+        {"removals"},
+    ]
 
 
 def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):
@@ -190,6 +210,14 @@ def test_ablation_on_the_cluster_shows_curves_and_verdicts(stack, tmp_path):
     assert page.startswith("# experiment: complete")
     assert "data:image/svg+xml;base64," in page
     assert "| runs | " in page
+    proposed = run("ablate/ablate", experiment=str(experiment_file(tmp_path, corpus, **options)), swarm=2)
+    assert "Predicted gain: " in proposed.state.message, proposed.state
+    assert (tmp_path / "ablations/experiment/swarm/swarm.html").exists()
+    sizes = {"tokens": "10K", "parameters": "100K", "storage": str(tmp_path / "removed")}
+    explained = run("removals/removals", recipe=str(corpus.path), **sizes)
+    assert explained.name == f"removals {corpus.recipe['name']}"
+    assert "cells of a source and a length have too few documents" in explained.state.message, explained.state
+    assert [*(tmp_path / "removed").glob("removed-*/removed.html")]
     failed = run("ablate/ablate", experiment=str(experiment_file(tmp_path, corpus, measure="gold")))
     assert failed.state.is_failed()
     assert "measure: gold is not measured here" in failed.state.message

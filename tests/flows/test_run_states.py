@@ -62,7 +62,17 @@ def test_every_flow_ends_with_a_message():
                 assert all(
                     end.startswith(("completed_state(", "logged(", "as_failed(")) for end in returned
                 ), path
-    assert flow_names == {"ablate", "build", "mix", "report", "export", "push", "watch", "try_bandings"}
+    assert flow_names == {
+        "ablate",
+        "build",
+        "explain_removals",
+        "mix",
+        "report",
+        "export",
+        "push",
+        "watch",
+        "try_bandings",
+    }
 
 
 @pytest.mark.slow
