@@ -15,7 +15,8 @@ from zyda_flows.tasks.tokens.engine import TokenEngine, TokenIds, batches, conca
 CELLS = 1000  # of a histogram of MinHash values
 CLUSTERS = MinHashRound()
 VALUES = MinHashRound(shingle="words", width=1, values=64, bands=1)
-# keys: the band keys of CLUSTERS, null for a text without shingles. cells: of the values of VALUES, likewise.
+# keys: the band keys of CLUSTERS, null for a text without shingles. cells: of the values of VALUES, likewise; or$
+# the cell of its vector.
 DRAWN = pa.schema(
     [
         ("hash", pa.uint64()),
@@ -36,7 +37,13 @@ class Encoder:
     engine: TokenEngine
     separator: int
 
-    def documents(self, texts: pa.LargeStringArray, hashes: NDArray[np.uint64]) -> pa.Table:
+    def documents(
+        self,
+        texts: pa.LargeStringArray,
+        hashes: NDArray[np.uint64],
+        cells: NDArray[np.int64] | None = None,
+    ) -> pa.Table:
+        """Return DRAWN of texts. cells: of their vectors, negative without one; by default those of VALUES."""
         tokens = concatenated([self.engine.encode_batch(batch) for batch in batches(texts)])
         ids = np.insert(tokens.ids, tokens.ends[:-1], np.uint32(self.separator)).astype(IDS)
         counts = tokens.counts + np.uint32(1)
@@ -45,8 +52,11 @@ class Encoder:
             pa.large_binary(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(ids)]
         )
         keys, has_keys = keys_of_texts(texts, CLUSTERS)
-        values = signatures(texts, VALUES)
-        has_values = values[:, 0] != np.iinfo(np.uint64).max
+        if cells is None:
+            values = signatures(texts, VALUES)
+            has_values = values[:, 0] != np.iinfo(np.uint64).max
+        else:
+            values, has_values = np.tile(cells[:, None], VALUES.values), cells >= 0
         columns = [
             pa.array(hashes), pc.binary_length(texts.cast(pa.large_binary())).cast(pa.uint32()), pa.array(counts),
             binary, fixed(keys, has_keys), fixed((values % CELLS).astype("<u2"), has_values),
@@ -99,7 +109,7 @@ def matrix(column: pa.ChunkedArray, kind: str) -> NDArray[np.generic]:
 
 
 def histogram(documents: pa.Table) -> NDArray[np.int64]:
-    """Count the MinHash values of documents in CELLS cells."""
+    """Count the values of documents in CELLS cells."""
     return np.bincount(matrix(documents.column("cells"), "<u2").ravel().astype(np.int64), minlength=CELLS)
 
 

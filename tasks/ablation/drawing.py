@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.ablation.documents import DRAWN, Encoder
+from zyda_flows.tasks.ablation.vector_cells import VectorCells
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.mixing.mixture import Part
@@ -106,6 +107,7 @@ def draw(
     encoder: Encoder,
     held_out: int,
     kept: Iterable[int] = (),
+    judge: str = "",
 ) -> Drawn:
     """Draw documents of published corpora. All texts are read once.
 
@@ -114,6 +116,7 @@ def draw(
         needs: the tokens that are needed of each part.
         held_out: candidates to hold out, of each source.
         kept: hashes of the held-out set of earlier runs.
+        judge: whose published vectors have the cells of documents; MinHash values if it is "".
     """
     drawn = [Reservoir(need) for need in needs]
     candidates, kept_documents = dict[str, Reservoir](), dict[str, list[pa.Table]]()
@@ -123,7 +126,9 @@ def draw(
         if not any(needs[number] for number in numbers):
             continue
         candidate = candidates.setdefault(source, Reservoir(held_out, by_tokens=False, is_largest=True))
-        for table in corpus.row_groups(source, ["text", *columns_in(numbers, parts)]):
+        vectors = VectorCells(corpus, judge, source) if judge else None
+        for table in corpus.row_groups(source, ["doc_id", "text", *columns_in(numbers, parts)]):
+            cells = vectors.of(table.column("doc_id").to_numpy()) if vectors is not None else None
             texts = as_one_array(table.column("text").cast(pa.large_string()))
             hashes, has_text = text_hashes(texts)
             part = part_of_rows(table, numbers, parts, corpus.url)
@@ -134,7 +139,9 @@ def draw(
             may = (may | candidate.may_draw(hashes) | is_kept) & has_text & (part != NO_PART)
             if not may.any():
                 continue
-            documents = encoder.documents(texts.filter(pa.array(may)), hashes[may])
+            documents = encoder.documents(
+                texts.filter(pa.array(may)), hashes[may], None if cells is None else cells[may]
+            )
             for number in numbers:
                 drawn[number].add(
                     documents.filter(pa.array((part[may] == number) & drawn[number].may_draw(hashes[may])))

@@ -16,6 +16,7 @@ from zyda_flows.tasks.ablation.held_out import HeldOutSet, held_out_set, near_he
 from zyda_flows.tasks.ablation.questions import QuestionEncoder, read_questions
 from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD, PartContent
 from zyda_flows.tasks.ablation.variants import OpenedVariant, draws_of, open_variants
+from zyda_flows.tasks.ablation.vector_cells import common_judge
 from zyda_flows.tasks.erasure.in_experiments import DOCUMENTS
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.quality.training.sample import draw_sample
@@ -101,6 +102,7 @@ def prepare(
     if separator is None:
         raise experiment.fault(f"separator: the tokenizer has no token {experiment.separator!r}", "separator")
     variants = [*mixtures] or open_variants(experiment)
+    values = " ".join(judge_of(variants)).strip()
     engine = TokenEngine(tokenizer, special_as_text=experiment.special_tokens == "text")
     encoder = Encoder(engine, separator)
     question_encoder = QuestionEncoder(load_tokenizer(experiment.tokenizer), separator)
@@ -133,7 +135,7 @@ def prepare(
         tokenizer=digest_of(tokenizer.to_str()),
         held_out=digest_of([hashes, also]),
         variants=tuple(
-            prepared_variant(experiment, variant, drawn[number], is_near, samples[number])
+            prepared_variant(experiment, variant, drawn[number], is_near, samples[number], values)
             for number, variant in enumerate(variants)
         ),
         texts={name: stored_table(folder, table) for name, table in tables.items()} | stored_texts,
@@ -150,6 +152,11 @@ def prepare(
 def samples_of(experiment: Experiment) -> int:
     """Return the number of samples of a variant: one for each of its runs, and of the runs of the equal control."""
     return experiment.repeats * (2 if experiment.controls.equal else 1)
+
+
+def judge_of(variants: Sequence[OpenedVariant]) -> tuple[str, str]:
+    """Return the judge whose vectors have the cells of documents, and its digest; two "" for MinHash values."""
+    return common_judge({corpus.url: corpus for variant in variants for corpus in variant.corpora}.values())
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> int:
@@ -196,21 +203,28 @@ def draws(
     say: Say,
 ) -> dict[int, Drawn]:
     """Draw the documents of all variants, by their numbers. Variants with the same parts share a draw."""
-    stored = read_record(experiment.folder, HELD_OUT_RECORD, HeldOutSet)
+    stored, (judge, _) = read_record(experiment.folder, HELD_OUT_RECORD, HeldOutSet), judge_of(variants)
     kept = [*chain.from_iterable(stored.hashes.values())] if stored is not None else []
     drawn = dict[int, Drawn]()
     for numbers, needs in draws_of(variants, experiment.tokens, samples):
         first = variants[numbers[0]]
         say(f"drawing documents of {', '.join(variants[number].name for number in numbers)}")
-        found = draw(first.corpora, first.parts, needs, encoder, CANDIDATES * experiment.held_out, kept)
+        found = draw(
+            first.corpora, first.parts, needs, encoder, CANDIDATES * experiment.held_out, kept, judge
+        )
         drawn |= dict.fromkeys(numbers, found)
     return drawn
 
 
 def prepared_variant(
-    experiment: Experiment, variant: OpenedVariant, drawn: Drawn, is_near: NDArray[np.uint64], samples: int
+    experiment: Experiment,
+    variant: OpenedVariant,
+    drawn: Drawn,
+    is_near: NDArray[np.uint64],
+    samples: int,
+    values: str,
 ) -> PreparedVariant:
-    """Store the documents of a variant. Raises BadRecipe if too few are left of a part."""
+    """Store the documents of a variant. values: of the cells. Raises BadRecipe if too few are left of a part."""
     by_part, different = list[list[PreparedPart]](), list[int]()
     for place, (part, need) in enumerate(zip(variant.parts, variant.needs(experiment.tokens), strict=True)):
         if not need:
@@ -228,7 +242,7 @@ def prepared_variant(
         found = list[PreparedPart]()
         for sample in tables:
             read = prefix(sample, int(np.ceil(need)))
-            content = PartContent.of(part.name, read, variant.shares[place], variant.epochs[place])
+            content = PartContent.of(part.name, read, variant.shares[place], variant.epochs[place], values)
             artifact = stored_table(experiment.folder, sample)
             found.append(PreparedPart(table=artifact, documents=len(read), content=content))
         by_part.append(found)

@@ -26,8 +26,9 @@ SHARE, EPOCHS = 0.01, 0.05  # by which the share and, relatively, the epochs of 
 class PartContent(Record):
     """The documents of a part of a run.
 
-    digest: of the hashes of the documents. tokens: of them. share: of the tokens of the run. cells: the number of
-    MinHash values in each of 1,000 cells. halves: the Hellinger distance between the cells of two random halves.
+    digest: of the hashes of the documents. tokens: of them. share: of the tokens of the run. values: the judge of
+    the vectors whose cells are counted, and its digest; "" for MinHash values. cells: the number of values in each
+    of 1,000 cells. halves: the Hellinger distance between the cells of two random halves.
     """
 
     name: str
@@ -36,17 +37,20 @@ class PartContent(Record):
     tokens: int
     share: float
     epochs: float
+    values: str
     cells: tuple[int, ...]
     halves: float
 
     @classmethod
-    def of(cls, name: str, documents: pa.Table, share: float, epochs: float) -> "PartContent":
+    def of(
+        cls, name: str, documents: pa.Table, share: float, epochs: float, values: str = ""
+    ) -> "PartContent":
         """Describe DRAWN documents."""
         hashes = documents.column("hash").to_numpy()
         cells = histogram(documents)
         return cls(
             name=name, digest=digest_of([f"{each:x}" for each in hashes.tolist()]), documents=len(documents),
-            tokens=int(documents.column("n_tokens").to_numpy().sum()), share=share, epochs=epochs,
+            tokens=int(documents.column("n_tokens").to_numpy().sum()), share=share, epochs=epochs, values=values,
             cells=tuple(cells.tolist()), halves=distance_of_halves(documents),
         )  # fmt: skip
 
@@ -171,6 +175,8 @@ def reason_not_held(record: RunRecord, run: RunInput, parts: Sequence[PartConten
         old = before[part.name]
         if abs(old.share - part.share) > SHARE or abs(old.epochs / part.epochs - 1) > EPOCHS:
             return f"part {part.name} has another share or number of epochs"
+        if old.digest != part.digest and old.values != part.values:
+            return f"part {part.name} has changed, and its vectors are of another judge"
         distance = hellinger(old.cells, part.cells) if old.digest != part.digest else 0.0
         limit = min(old.halves, part.halves)
         if distance > limit:
