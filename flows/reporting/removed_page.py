@@ -13,7 +13,7 @@ from zyda_flows.tasks.ablation.removed_passages import STAGE
 from zyda_flows.tasks.ablation.results import Series
 
 PAGE = "removed.html"
-NAMES = ("", "reason", "documents", "compared", "cells", "bits per byte", "interval", "removed documents are")
+NAMES = ("", "documents", "compared", "cells", "difference", "interval", "verdict")
 MEANING = (
     "The difference is the bits per byte of removed documents less those of kept documents. More bits mean that a "
     "text is less like the kept texts: word salad or another language, but also rare good text. They do not mean "
@@ -34,7 +34,7 @@ def page_of(result: RemovedResult) -> ResultPage:
     """Return the page of a result."""
     facts = [("Corpus", result.corpus), ("Protocol", f"{result.protocol}, written before the first run")]
     return ResultPage(
-        PAGE, result.corpus.rpartition("/")[2], "removed documents", [*facts, *facts_of(result.trainings)],
+        PAGE, result.name, "removed documents", [*facts, *facts_of(result.trainings)],
         [*sections(result)],
     )  # fmt: skip
 
@@ -70,8 +70,7 @@ def group_table(result: RemovedResult) -> Table:
     """Return a table of the stages and reasons."""
     rows = [
         [
-            group.stage,
-            group.reason,
+            f"{group.stage}: {group.reason}",
             count(group.documents),
             count(group.compared),
             f"{count(group.cells)} of {count(group.cells + group.left_out)}",
@@ -95,6 +94,6 @@ def intervals(result: RemovedResult) -> str:
         plot.plot([group.difference], [place], "o", color=COLOURS[0])
     plot.axvline(0, color="grey", linewidth=0.8)
     plot.set_yticks(range(len(shown)), [f"{group.stage}: {group.reason}" for group in shown], fontsize=8)
-    plot.invert_yaxis()
+    plot.set_ylim(len(shown) - 0.4, -0.6)
     plot.set_xlabel("bits per byte of removed less kept documents")
     return svg(drawing)

@@ -10,7 +10,7 @@ from zyda_flows.tasks.ablation.records import Trainings
 from zyda_flows.tasks.storage.folder import Folder
 
 CARD = "README.md"
-WORDS = ("", "part", "claim", "reason", "removed documents are")  # columns of words, left-aligned in a card
+WORDS = ("", "part", "claim", "verdict")  # columns of words, left-aligned in a card
 
 
 @dataclass(frozen=True)

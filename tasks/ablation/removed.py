@@ -44,18 +44,19 @@ from zyda_flows.tasks.tokens.stored import load_tokenizer
 RESULT = "removed.json"
 SHARE_READ = 0.8  # of the kept tokens that a run reads at most
 NOT_COMPLETE = (
-    "{url}: the recipe or its sources have changed since the last build; build the corpus (zyda build), then "
-    "compare what it removed"
+    "{url}: the recipe, its sources or the version of zyda-flows have changed since the last build; build the corpus "
+    "(zyda build), then compare what it removed"
 )
 
 
 class RemovedResult(Record):
     """The groups, by descending difference.
 
-    protocol: the digest of the protocol. curves: of the losses of the runs. documents: held-out kept documents, by
-    source. excluded: drawn documents that the trainings left out.
+    name, corpus: of the corpus, and its URL. protocol: a digest. curves: of the losses of the runs. documents:
+    held-out kept documents, by source. excluded: drawn documents that the trainings left out.
     """
 
+    name: str
     corpus: str
     protocol: str
     groups: tuple[GroupDifference, ...]
@@ -113,6 +114,7 @@ def compare_removed(
     records = [run() for run in runs]
     documents = measured_documents(experiment.folder, [run.key for run in runs])
     result = RemovedResult(
+        name=corpus.label,
         corpus=corpus.url,
         protocol=protocol.digest,
         groups=tuple(differences(groups, documents)),
