@@ -44,8 +44,8 @@ from zyda_flows.tasks.tokens.stored import load_tokenizer
 RESULT = "removed.json"
 SHARE_READ = 0.8  # of the kept tokens that a run reads at most
 NOT_COMPLETE = (
-    "{url}: the recipe, its sources or the version of zyda-flows have changed since the last build; build the corpus "
-    "(zyda build), then compare what it removed"
+    "{url}: the recipe, its sources or the version of zyda-flows have changed since the last build; build the "
+    "corpus (zyda build), then compare what it removed"
 )
 
 
