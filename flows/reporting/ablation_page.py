@@ -18,10 +18,10 @@ PAGE = "ablation.html"
 IN_A_ROW = 4  # plots of curves
 SKIPPED = 0.05  # the share of the steps at the beginning that do not determine the range of losses
 FEW = "Where it is 1, all repeats read the same documents, and intervals do not contain the noise of their choice."
-NO_CLAIMS = "Differences by measures other than the decisive one are shown without claims."
+NO_CLAIMS = "Differences by measures that are not decisive are shown without claims."
 LIMITS = (
     "Held-out documents are published by all variants. The loss of a small model does not predict all abilities "
-    "of a large one."
+    "of a large model."
 )
 
 
@@ -94,7 +94,7 @@ def document_notes(result: AblationResult) -> Iterator[str]:
         "Each repeat reads other documents of a part, as far as it has them: `samples` is the number of samples "
         f"without common documents. {FEW if fewest == 1 else ''}"
     ).rstrip()
-    yield f"{count(result.excluded)} drawn documents were left out of trainings, because held-out ones are similar."
+    yield f"{count(result.excluded)} drawn documents were left out of trainings, because held-out documents are similar."
 
 
 def part_table(result: AblationResult) -> Table:

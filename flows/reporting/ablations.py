@@ -54,7 +54,7 @@ def propose_mixture(
     else:
         table = read_tables(*tables)
         if table.left_out:
-            sentences.append(f"{table.left_out} runs are in one of the tables only; they are left out.")
+            sentences.append(f"{table.left_out} runs are in a single table; they are left out.")
         say("fitting the measures")
         found = proposed(experiment, table, natural_variant(experiment))
     page = swarm_page.page_of(experiment.name, found)

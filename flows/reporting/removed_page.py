@@ -15,12 +15,12 @@ from zyda_flows.tasks.ablation.results import Series
 PAGE = "removed.html"
 NAMES = ("", "documents", "compared", "cells", "difference", "interval", "verdict")
 MEANING = (
-    "The difference is the bits per byte of removed documents less those of kept documents. More bits mean that a "
+    "The difference is the bits per byte of removed documents less the bits of kept documents. More bits mean that a "
     "text is less like the kept texts: word salad or another language, but also rare good text. They do not mean "
     "that it is worse."
 )
 CELLS = (
-    f"Documents are compared in cells: the documents of a source in one of {DECILES} ranges of length, which have "
+    f"Documents are compared in cells: the documents of a source in {DECILES} ranges of length, which have "
     f"equal numbers of kept documents. A cell with fewer than {FEWEST} removed or kept documents is left out."
 )
 CUTS = (
@@ -56,7 +56,7 @@ def sections(result: RemovedResult) -> Iterator[Section]:
     notes = [
         CELLS,
         f"Held-out kept documents: {held_out}.",
-        f"{count(result.excluded)} kept documents were left out of trainings, because measured ones are similar.",
+        f"{count(result.excluded)} kept documents were left out of trainings, because measured documents are similar.",
     ]
     if any(group.stage == STAGE for group in result.groups):
         notes.append(CUTS)
@@ -84,7 +84,7 @@ def group_table(result: RemovedResult) -> Table:
 
 
 def intervals(result: RemovedResult) -> str:
-    """Draw the differences with their intervals, one below the other; "" if nothing is compared."""
+    """Draw the differences with their intervals below each other; "" if nothing is compared."""
     shown = [group for group in result.groups if group.cells]
     if not shown:
         return ""

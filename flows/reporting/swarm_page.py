@@ -13,7 +13,7 @@ from zyda_flows.tasks.ablation.swarm import MIXTURE
 PAGE = "swarm/swarm.html"
 NEAR = (
     "The proposal stays near the natural shares where the runs say little. It is an extrapolation: train the "
-    "proposed mixture beside the natural one (zyda ablate) before a large run."
+    "proposed mixture beside the natural mixture (zyda ablate) before a large run."
 )
 HEIGHT = 0.36  # inches of a part
 
@@ -71,7 +71,7 @@ def bars(found: Proposal) -> str:
 
 
 def scatter(found: Proposal) -> str:
-    """Draw the predicted mean of each run over the measured one."""
+    """Draw the predicted mean of each run over the measured mean."""
     drawing, plot = axes(width=4.5)
     predicted, measured = np.array(found.means).T
     ends = [min(measured.min(), predicted.min()), max(measured.max(), predicted.max())]

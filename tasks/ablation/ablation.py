@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Say = Callable[[str], object]
 RunJobs = Callable[
     [Sequence[Run], int], list[RunRecord]
-]  # receives the runs, and the number of finished ones
+]  # receives the runs, and the number of finished runs
 
 
 def planned(experiment: Experiment, say: Say) -> tuple[Prepared, Protocol, list[Run]]:

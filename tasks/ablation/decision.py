@@ -99,7 +99,7 @@ def comparison(
 
 
 def agreed_claims(sizes: Sequence[Sequence[VariantComparison]]) -> list[VariantComparison]:
-    """Return the claims of the first size that the second one also claims, with the same sign."""
+    """Return the claims of the first size that the second size also claims, with the same sign."""
     if len(sizes) < 2:
         return []
     second = {(each.variant, each.measure): each for each in sizes[1] if each.is_claimed}

@@ -43,7 +43,7 @@ class Encoder:
         hashes: NDArray[np.uint64],
         cells: NDArray[np.int64] | None = None,
     ) -> pa.Table:
-        """Return DRAWN of texts. cells: of their vectors, negative without one; by default those of VALUES."""
+        """Return DRAWN of texts. cells: of their vectors, negative without a vector; by default of VALUES."""
         tokens = concatenated([self.engine.encode_batch(batch) for batch in batches(texts)])
         ids = np.insert(tokens.ids, tokens.ends[:-1], np.uint32(self.separator)).astype(IDS)
         counts = tokens.counts + np.uint32(1)

@@ -42,7 +42,7 @@ class Reservoir:
     size: int = 0
 
     def may_draw(self, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which documents can be among the drawn ones."""
+        """Return which documents can be among the drawn documents."""
         return (self.ranks(hashes) <= self.limit) if self.need else np.zeros(len(hashes), np.bool_)
 
     def ranks(self, hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -77,7 +77,7 @@ def disjoint_samples(documents: pa.Table, tokens: int, most: int) -> Iterator[pa
     """Divide documents into at most `most` samples with at least `tokens` each; none if they have too few.
 
     A document is in the sample of its hash modulo the number of samples, so that variants with the same number of
-    samples have it in the same one.
+    samples have it in the same sample.
     """
     hashes = documents.column("hash").to_numpy()
     counts = documents.column("n_tokens").to_numpy().astype(np.float64)

@@ -1,4 +1,4 @@
-"""Choose the held-out documents of an experiment, and find their near-duplicates among the drawn ones."""
+"""Choose the held-out documents of an experiment, and find their near-duplicates among drawn documents."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -14,7 +14,7 @@ from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD
 from zyda_flows.tasks.ablation.variants import OpenedVariant
 from zyda_flows.tasks.storage.records import Record, read_record
 
-LARGEST_SHARE = 10  # of the documents of a source, one of so many is held out at most
+LARGEST_SHARE = 10  # of the documents of a source, at most a document of so many is held out
 
 
 class HeldOutSet(Record):

@@ -100,7 +100,7 @@ def best_shares(models: Sequence[LogLinear], natural: Numbers, most: Numbers, ne
         most: The largest share of each part, (parts,).
         near: The weight of the divergence from the natural shares.
 
-    The objective is convex, so the search has one minimum.
+    The objective is convex, so the search has a single minimum.
     """
     constants = np.exp([model.constant for model in models])
     slopes = np.stack([model.slopes for model in models])

@@ -54,7 +54,7 @@ def mixed(hashes: NDArray[np.uint64], seed: int, copy: int) -> NDArray[np.uint64
 
 
 def with_noise(documents: TokenIds, share: float) -> TokenIds:
-    """Replace a share of the tokens of each document by other tokens of the document; the first one is kept."""
+    """Replace a share of the tokens of each document by other tokens of the document; the first is kept."""
     chance = np.random.default_rng(0)
     counts = np.diff(documents.ends)
     starts = np.repeat(documents.ends[:-1], counts)

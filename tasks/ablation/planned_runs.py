@@ -106,7 +106,7 @@ def expect_models(experiment: Experiment) -> None:
 
 
 def finished_runs(runs: list[Run]) -> dict[str, RunRecord]:
-    """Return the records that hold for runs, by the key of the run: its own, or one of similar documents."""
+    """Return the records that hold for runs, by the key of the run: its own, or a record of similar documents."""
     stored = read_runs(runs[0].folder) if runs else []
     by_key = {record.key: record for record in stored}
     found = dict[str, RunRecord]()

@@ -89,7 +89,7 @@ def prepare(
 ) -> Prepared:
     """Draw and store the documents of an experiment; stored results are reused while all inputs are the same.
 
-    mixtures: used instead of the variants of the experiment; only the first one is repeated. measured: DRAWN by the
+    mixtures: used instead of the variants of the experiment; only the first is repeated. measured: DRAWN by the
     names of further measures. left_out: DRAWN, further documents that the trainings leave out with their
     near-duplicates.
 
@@ -150,7 +150,7 @@ def prepare(
 
 
 def samples_of(experiment: Experiment) -> int:
-    """Return the number of samples of a variant: one for each of its runs, and of the runs of the equal control."""
+    """Return the number of samples of a variant: of its runs, and of the runs of the equal control."""
     return experiment.repeats * (2 if experiment.controls.equal else 1)
 
 

@@ -104,14 +104,14 @@ class QuestionEncoder:
     separator: int
 
     def pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
-        """Return the ids of both, of which the continuation has those that the whole text adds to the context."""
+        """Return the ids of both, of which the continuation has the ids that the whole text adds to the context."""
         before = self.tokenizer.encode(context, add_special_tokens=False).ids
         whole = self.tokenizer.encode(context + continuation, add_special_tokens=False).ids
         return [self.separator, *whole[: len(before)]], whole[len(before) :]
 
 
 def read_questions(name: str, url: str, count: int, encoder: QuestionEncoder) -> pa.Table:
-    """Return OPTIONS of at most `count` questions of an evaluation file: those whose rows have the smallest hashes.
+    """Return OPTIONS of at most `count` questions of an evaluation file: the rows with the smallest hashes.
 
     Raises BadInput for a file that lacks a column of the nearest layout, and for a row without a valid answer.
     """

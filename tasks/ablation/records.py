@@ -139,7 +139,7 @@ def read_run(folder: Folder, key: str) -> RunRecord | None:
 
 
 def read_runs(folder: Folder) -> list[RunRecord]:
-    """Read all records of an experiment. Raises Denied for a damaged one."""
+    """Read all records of an experiment. Raises Denied for a damaged record."""
     paths = [path for path in folder.files(RUNS) if path.endswith(".json")]
     try:
         records = [read_record(folder, path, RunRecord) for path in paths]
@@ -151,7 +151,7 @@ def read_runs(folder: Folder) -> list[RunRecord]:
 def reason_not_held(record: RunRecord, run: RunInput, parts: Sequence[PartContent]) -> str:
     """Return why a record is not the result of a run with the present documents; "" if it is.
 
-    A part may differ from the recorded one by no more than two random halves of either differ.
+    A part may differ from the recorded part by no more than two random halves of either differ.
     """
     own, present = record.input, run
     for name in (

@@ -42,7 +42,7 @@ class RemovedGroup:
 
 
 def sampled_groups(corpus: PublishedCorpus, most: int, seed: int) -> list[RemovedGroup]:
-    """Draw `most` documents of each stage and reason, those with the smallest hashes of their ids and the seed."""
+    """Draw `most` documents of each stage and reason, with the smallest hashes of their ids and the seed."""
     drawn = dict[tuple[str, str], pa.Table]()
     totals = dict[tuple[str, str], int]()
     for table in corpus.tables("removed", COLUMNS):

@@ -19,7 +19,7 @@ SUMMARIES = ("held_out", "gold", "accuracy")
 class PartSummary(Record):
     """A part of a variant: its different tokens in a run, its share, and how often the run reads them.
 
-    samples: with different documents, of which each repeat reads one.
+    samples: with different documents, a repeat reads a single sample.
     """
 
     name: str

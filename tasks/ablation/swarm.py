@@ -1,7 +1,7 @@
 """A swarm: single runs of many mixtures of the parts of a variant, and the mixture that they propose.
 
 The mixtures are the natural shares (repeated, for the noise), the natural shares without each part, and random
-shares around the natural ones. No mixture repeats a part more often than a limit in the large run.
+shares around them. No mixture repeats a part more often than a limit in the large run.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from zyda_flows.tasks.storage.records import write_record
 
 MOST_EPOCHS = 4.0  # of a part in the large run
 CONCENTRATIONS = (0.5, 20.0)  # of the Dirichlet distributions, times the natural shares
-SMALLEST = 0.002  # share of a part; smaller ones become 0
+SMALLEST = 0.002  # share of a part; smaller shares become 0
 SPARE = 1.25  # times the tokens of a run, because near-duplicates of held-out documents are left out
 MEASURES = {HELD_OUT: SOURCE, GOLD: f"{GOLD}:", ACCURACY: f"{ACCURACY}:"}  # beginnings of the single measures
 PROPOSAL, MIXTURE = "swarm/proposal.json", "swarm/mixture.yaml"

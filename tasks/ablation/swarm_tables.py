@@ -24,7 +24,7 @@ Rows = dict[str, dict[str, float]]  # by run, then by column
 
 @dataclass(frozen=True)
 class SwarmTable:
-    """The runs of a swarm. shares: (n, parts). values: each measure, (n,). left_out: runs that are in one table."""
+    """The runs of a swarm. shares: (n, parts). values: each measure, (n,). left_out: runs of a single table."""
 
     runs: tuple[str, ...]
     parts: tuple[str, ...]

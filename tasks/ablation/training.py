@@ -93,7 +93,7 @@ class Checkpoint:
     seconds: float
 
     def load(self) -> dict[str, Tensor]:
-        """Return the stored tensors; none if there is no checkpoint, or a damaged one."""
+        """Return the stored tensors; none if there is no checkpoint, or it is damaged."""
         if not (content := self.folder.read_if_there(self.path)):
             return {}
         try:

@@ -64,7 +64,7 @@ class VectorCells:
     def of(self, ids: Ids) -> NDArray[np.int64]:
         """Return the cells of documents, (n,); NO_CELL without a vector.
 
-        ids: ascending, above those of the last call; as in published files.
+        ids: ascending, above the ids of the last call; as in published files.
         """
         while len(ids) and (not len(self.ids) or self.ids[-1] < ids[-1]):
             if (table := next(self.tables, None)) is None:
