@@ -89,8 +89,8 @@ def ablate(
     ablation.html and the card README.md have verdicts, controls, loss curves and the cost.
 
     With --removed, models are trained on what a recipe keeps. For each stage and reason, the bits per byte of
-    removed documents are compared with the bits of held-out kept documents of the same source and length. Results are
-    written below the corpus, in ablation/.
+    removed documents are compared with the bits of held-out kept documents of the same source and length. Results
+    are written below the corpus, in ablation/.
 
     With --swarm, a model is trained on each of many mixtures. Their measures are fitted, and the mixture with the
     best predicted mean becomes a mixture file.

@@ -15,8 +15,8 @@ from zyda_flows.tasks.ablation.results import Series
 PAGE = "removed.html"
 NAMES = ("", "documents", "compared", "cells", "difference", "interval", "verdict")
 MEANING = (
-    "The difference is the bits per byte of removed documents less the bits of kept documents. More bits mean that a "
-    "text is less like the kept texts: word salad or another language, but also rare good text. They do not mean "
+    "The difference is the bits per byte of removed documents less the bits of kept documents. More bits mean that "
+    "a text is less like the kept texts: word salad or another language, but also rare good text. They do not mean "
     "that it is worse."
 )
 CELLS = (
@@ -56,7 +56,7 @@ def sections(result: RemovedResult) -> Iterator[Section]:
     notes = [
         CELLS,
         f"Held-out kept documents: {held_out}.",
-        f"{count(result.excluded)} kept documents were left out of trainings, because measured documents are similar.",
+        f"{count(result.excluded)} kept documents are similar to measured documents, and were left out of trainings.",
     ]
     if any(group.stage == STAGE for group in result.groups):
         notes.append(CUTS)
