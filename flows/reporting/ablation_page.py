@@ -94,7 +94,7 @@ def document_notes(result: AblationResult) -> Iterator[str]:
         "Each repeat reads other documents of a part, as far as it has them: `samples` is the number of samples "
         f"without common documents. {FEW if fewest == 1 else ''}"
     ).rstrip()
-    yield f"{count(result.excluded)} drawn documents are similar to held-out documents, and were left out of trainings."
+    yield f"{count(result.excluded)} documents are similar to held-out documents, and were left out of trainings."
 
 
 def part_table(result: AblationResult) -> Table:

@@ -56,7 +56,7 @@ def sections(result: RemovedResult) -> Iterator[Section]:
     notes = [
         CELLS,
         f"Held-out kept documents: {held_out}.",
-        f"{count(result.excluded)} kept documents are similar to measured documents, and were left out of trainings.",
+        f"{count(result.excluded)} kept documents are similar to measured texts, and were left out of trainings.",
     ]
     if any(group.stage == STAGE for group in result.groups):
         notes.append(CUTS)
