@@ -70,7 +70,7 @@ def verdict_table(result: AblationResult) -> list[Table]:
         ]
         for each in compared
     ]  # fmt: skip
-    names = ["", "claim", "mean", "difference", "low", "high", "p", "smallest seen", "runs"]
+    names = ["", "claim", "mean", "difference", "low", "high", "p", "smallest seen", "values"]
     return [Table(f"Compared with {result.baseline}, by {result.measure}", names, rows)] if rows else []
 
 
@@ -92,7 +92,8 @@ def document_notes(result: AblationResult) -> Iterator[str]:
     fewest = min([part.samples for parts in result.parts.values() for part in parts], default=0)
     yield (
         "Each repeat reads other documents of a part, as far as it has them: `samples` is the number of samples "
-        f"without common documents. {FEW if fewest == 1 else ''}"
+        "without common documents. Runs with the same documents have a single value, their mean. "
+        f"{FEW if fewest == 1 else ''}"
     ).rstrip()
     yield f"{count(result.excluded)} documents are similar to held-out documents, and were left out of trainings."
 

@@ -11,7 +11,8 @@ from zyda_flows.tasks.storage.records import Record, digest_of, read_record, wri
 RULE = (
     "Welch's t interval of the difference of the mean measures of the runs of two variants; Holm's correction over "
     "the comparisons with the first variant, at the rate alpha; no claim if the equal control has one; each repeat "
-    "of a variant reads other documents, as far as there are enough; a claim "
+    "of a variant reads other documents, as far as there are enough; runs that read the same documents count as a "
+    "single value, their mean, unless all do; a claim "
     "about a single task needs the same sign at two sizes of the model, each within its corrected rate."
 )
 PROTOCOL = "protocol-"

@@ -207,7 +207,21 @@ def curve_of(losses: NDArray[np.float64]) -> tuple[tuple[int, float], ...]:
     return tuple((end, float(piece.mean())) for end, piece in zip(ends, pieces, strict=True))
 
 
-def means_by_name(records: Sequence[RunRecord]) -> Mapping[str, list[float]]:
-    """Return the values of each measure in several runs."""
+def values_by_name(records: Sequence[RunRecord]) -> Mapping[str, list[float]]:
+    """Return the values of each measure in several runs: a value for each sample of documents.
+
+    The values of runs that read the same documents are averaged, because they share the noise of the choice of
+    documents. If all runs read the same documents, each run has a value.
+    """
+    samples = dict[tuple[str, ...], list[RunRecord]]()
+    for record in records:
+        samples.setdefault(tuple(part.digest for part in record.parts), []).append(record)
+    groups = [*samples.values()] if len(samples) > 1 else [[record] for record in records]
     names = dict.fromkeys(name for record in records for name in record.measures)
-    return {name: [record.measures[name] for record in records if name in record.measures] for name in names}
+    return {
+        name: [
+            float(np.mean([record.measures[name] for record in group]))
+            for group in groups if all(name in record.measures for record in group)
+        ]
+        for name in names
+    }  # fmt: skip

@@ -7,7 +7,7 @@ from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
 from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant
 from zyda_flows.tasks.ablation.protocol import Protocol
-from zyda_flows.tasks.ablation.records import RunRecord, Trainings, means_by_name
+from zyda_flows.tasks.ablation.records import RunRecord, Trainings, values_by_name
 from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.storage.records import Record
 
@@ -87,7 +87,7 @@ def result_of(
     groups = dict[tuple[int, str], list[RunRecord]]()
     for run in runs:
         groups.setdefault((run.size, run.variant), []).append(records[run.key])
-    values = {group: means_by_name(found) for group, found in groups.items()}
+    values = {group: values_by_name(found) for group, found in groups.items()}
     first = prepared.variants[0].name
     names = [variant.name for variant in prepared.variants[1:]]
     measure, alpha = experiment.measure, experiment.alpha
@@ -141,7 +141,7 @@ def without_claims(comparisons: Sequence[VariantComparison]) -> list[VariantComp
 
 
 def series_of(variant: str, size: int, records: Sequence[RunRecord]) -> Series:
-    means = {name: sum(values) / len(values) for name, values in means_by_name(records).items()}
+    means = {name: sum(values) / len(values) for name, values in values_by_name(records).items()}
     return Series(
         variant=variant, size=size, parameters=records[0].parameters,
         curves=tuple(record.curve for record in records), means=means,

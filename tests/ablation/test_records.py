@@ -15,6 +15,7 @@ from zyda_flows.tasks.ablation.records import (
     read_run,
     read_runs,
     reason_not_held,
+    values_by_name,
     write_run,
 )
 from zyda_flows.tasks.signatures.exact import text_hashes
@@ -70,6 +71,23 @@ def test_a_record_holds_for_similar_documents(part):
     ]:
         assert reason_not_held(record, INPUT.model_copy(update={field: "x"}), (before,)) == reason
     assert "share" in reason_not_held(record, INPUT, (before.model_copy(update={"epochs": 2.0}),))
+
+
+def test_runs_with_the_same_documents_have_a_single_value(part):
+    samples = [part(range(place, place + 4)) for place in (0, 4, 8)]
+
+    def values_of(places):
+        records = [
+            record_of(INPUT.model_copy(update={"seed": seed}), (samples[place],)).model_copy(
+                update={"measures": {"held_out": float(seed)}}
+            )
+            for seed, place in enumerate(places)
+        ]
+        return values_by_name(records)["held_out"]
+
+    assert values_of([0, 1, 2]) == [0, 1, 2]
+    assert values_of([0, 1, 0, 1, 0]) == [2, 2]
+    assert values_of([2, 2, 2]) == [0, 1, 2]
 
 
 def test_records_are_read_back(tmp_path, part):
