@@ -1,7 +1,7 @@
 """The runs that an experiment needs, and the records that hold for them."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant, voc
 from zyda_flows.tasks.ablation.records import RunInput, RunRecord, read_runs, reason_not_held
 from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.quality.encoders import digest_of_model
+from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 if TYPE_CHECKING:
@@ -21,43 +22,50 @@ EQUAL_SEEDS = 1_000_000  # added to the seeds of the equal control
 NOISE, REPLAYED = 0.2, 0.5
 
 
+@dataclass(frozen=True)
+class RunsOfSize:
+    """Makes the runs of a size of the model. given: the input of the first repeat, without a variant."""
+
+    folder: Folder
+    prepared: Prepared
+    size: int
+    settings: "TrainingSettings"
+    base: str | None
+    given: RunInput
+
+    def run(self, name: str, variant: PreparedVariant, sample: int, repeat: int, **changes: float) -> Run:
+        """Return the run of a variant that reads a sample of its documents. changes: of the input."""
+        alone = variant.model_copy(update={"samples": (variant.samples[sample % len(variant.samples)],)})
+        # The experiment has this variant alone, because a run is sent to another process.
+        prepared = self.prepared.model_copy(
+            update={"variants": (alone,), "held_out_set": HeldOutSet(hashes={})}
+        )
+        own = {"definition": variant.definition, "seed": self.given.seed + repeat, **changes}
+        given = self.given.model_copy(update=own)
+        return Run(self.folder, prepared, name, self.size, given, self.settings, self.base)
+
+
 def plan_runs(experiment: Experiment, prepared: Prepared, protocol: str) -> list[Run]:
     """Return the runs of all variants, and of controls, by size and repeat. Raises BadRequest for the model."""
-    runs = list[Run]()
+    runs, first = list[Run](), prepared.variants[0]
     for size, (model, settings, base) in enumerate(models_of(experiment, prepared.vocabulary)):
+        given = RunInput(
+            tokenizer=prepared.tokenizer, held_out=prepared.held_out, definition="", model=model,
+            settings=asdict(settings), protocol=protocol, seed=experiment.seed,
+        )  # fmt: skip
+        sized = RunsOfSize(experiment.folder, prepared, size, settings, base, given)
         for repeat in range(experiment.repeats):
-            given = RunInput(
-                tokenizer=prepared.tokenizer, held_out=prepared.held_out, definition="", model=model,
-                settings=asdict(settings), protocol=protocol, seed=experiment.seed + repeat,
-            )  # fmt: skip
-
-            def run_of(variant: PreparedVariant, sample: int, given: RunInput = given, size: int = size,
-                       settings: "TrainingSettings" = settings, base: str | None = base) -> Run:  # fmt: skip
-                alone = alone_in(prepared, variant, sample)
-                own = given.model_copy(update={"definition": variant.definition})
-                return Run(experiment.folder, alone, variant.name, size, own, settings, base)
-
-            runs += [run_of(variant, repeat) for variant in prepared.variants]
-            first = prepared.variants[0]
+            runs += [sized.run(variant.name, variant, repeat, repeat) for variant in prepared.variants]
             if size:  # the controls are of the first size, by which the decisive measure decides
                 continue
             if experiment.controls.equal:
-                equal = run_of(first, experiment.repeats + repeat)
-                seed = {"seed": given.seed + EQUAL_SEEDS}
-                runs.append(replace(equal, variant=EQUAL, input=equal.input.model_copy(update=seed)))
+                sample = experiment.repeats + repeat
+                runs.append(sized.run(EQUAL, first, sample, EQUAL_SEEDS + repeat))
             if experiment.controls.degraded is not None:
                 is_noise = experiment.controls.degraded == "noise"
                 change = {"noise": NOISE} if is_noise else {"replayed": REPLAYED}
-                clean = run_of(first, repeat)
-                runs.append(replace(clean, variant=DEGRADED, input=clean.input.model_copy(update=change)))
+                runs.append(sized.run(DEGRADED, first, repeat, repeat, **change))
     return runs
-
-
-def alone_in(prepared: Prepared, variant: PreparedVariant, sample: int) -> Prepared:
-    """Return an experiment with a sample of a variant alone, because a run is sent to another process."""
-    samples = (variant.samples[sample % len(variant.samples)],)
-    alone = variant.model_copy(update={"samples": samples})
-    return prepared.model_copy(update={"variants": (alone,), "held_out_set": HeldOutSet(hashes={})})
 
 
 def models_of(

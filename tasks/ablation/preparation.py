@@ -120,9 +120,7 @@ def prepare(
     if (stored := read_record(folder, path, Prepared)) is not None:
         write_record(folder, HELD_OUT_RECORD, stored.held_out_set)
         return stored
-    samples = [samples_of(experiment) if not mixtures or not number else 1 for number in range(len(variants))]
-    if mixtures:
-        samples[0] = experiment.repeats
+    samples = [1 if mixtures and number else samples_of(experiment) for number in range(len(variants))]
     drawn = draws(experiment, variants, samples, encoder, say)
     held_out = held_out_set(experiment, variants, drawn)
     say("finding near-duplicates of held-out documents")
