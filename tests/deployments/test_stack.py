@@ -213,7 +213,7 @@ def test_ablation_on_the_cluster_shows_curves_and_verdicts(stack, tmp_path):
     proposed = run("ablate/ablate", experiment=str(experiment_file(tmp_path, corpus, **options)), swarm=2)
     assert "Predicted gain: " in proposed.state.message, proposed.state
     assert (tmp_path / "ablations/experiment/swarm/swarm.html").exists()
-    sizes = {"tokens": "10K", "parameters": "100K", "storage": str(tmp_path / "removed")}
+    sizes = {"tokens": "10K", "parameters": "158K", "storage": str(tmp_path / "removed")}
     explained = run("removals/removals", recipe=str(corpus.path), **sizes)
     assert explained.name == f"removals {corpus.recipe['name']}"
     assert "cells of a source and a length have too few documents" in explained.state.message, explained.state
