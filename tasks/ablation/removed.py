@@ -13,7 +13,7 @@ from zyda_flows.tasks.ablation.ablation import RunJobs, Say
 from zyda_flows.tasks.ablation.documents import Encoder
 from zyda_flows.tasks.ablation.experiment import AblationModel, Controls, Experiment, Variant
 from zyda_flows.tasks.ablation.libraries import expect_libraries
-from zyda_flows.tasks.ablation.planned_runs import plan_runs
+from zyda_flows.tasks.ablation.planned_runs import expect_models, plan_runs
 from zyda_flows.tasks.ablation.preparation import REMOVED, SOURCE, prepare
 from zyda_flows.tasks.ablation.protocol import fix_protocol
 from zyda_flows.tasks.ablation.records import RUNS, Trainings, read_run
@@ -156,6 +156,7 @@ def removed_experiment(recipe: Recipe, path: str, options: RemovedOptions) -> Ex
     tokens = min(options.tokens, SHARE_READ * kept)
     if tokens < experiment.sequence * experiment.batch:
         raise BadRequest(f"{recipe.folder.url}: {kept:,} kept tokens are too few to train a model")
+    expect_models(experiment)
     return experiment.model_copy(update={"tokens": tokens, "controls": Controls(equal=False, degraded=None)})
 
 
