@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.documents.deny_list import DenyList, Request, Signature, lists_of, load_deny_list
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
 from zyda_flows.tasks.signatures.bands import ALL_KEYS, read_range
 from zyda_flows.tasks.signatures.keys import VERSION, signatures
 from zyda_flows.tasks.signatures.letters import LETTERS, key_of_hash, letter_hash
@@ -68,12 +68,13 @@ def standard_error(values: int, likeness: float = LIKENESS) -> float:
 def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
     """Return the rounds by whose keys similar texts are identified, each kind of signatures once.
 
-    This is the default MinHash round if the recipe has none.
+    This is the default MinHash round if near-duplicates are identified by other rounds only (`semantic`).
     """
     rounds_by_digest = {
         digest_of(signature_parameters(dedup)): dedup for dedup in rounds if isinstance(dedup, MinHashRound)
     }
-    return tuple(rounds_by_digest.values()) or (MinHashRound(),)
+    is_exact = all(isinstance(dedup, ExactRound) for dedup in rounds)
+    return tuple(rounds_by_digest.values()) or (() if is_exact else (MinHashRound(),))
 
 
 def requests_of_texts(

@@ -30,6 +30,7 @@ from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.fields import DENIED, Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.words import in_words
@@ -100,7 +101,7 @@ def promise(
             f"{most.list_lines:,} and {most.list_bytes:,} can be read: split the request"
         )
     name = f"{now[:19].replace(':', '')}-{digest_of(lines)[:8]}"
-    rounds = rounds_with_signatures(recipe.rounds)
+    rounds = rounds_with_signatures(recipe.rounds) or (MinHashRound(),)  # as `removed_for` compares
     alike = [document for document in requested.documents if document.likeness is not None]
     certificate = Certificate(
         corpus=recipe.corpus,

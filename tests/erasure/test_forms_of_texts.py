@@ -13,7 +13,10 @@ from leaks import files_with
 from small_corpus import REPOSITORY, build_here, prose, table_of, write_rows
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
+from zyda_flows.tasks.documents.deny_signatures import rounds_with_signatures
 from zyda_flows.tasks.erasure.requested_documents import find_documents
+from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
+from zyda_flows.tasks.recipe.semantic import SemanticRound
 from zyda_flows.tasks.signatures.letters import letter_hash, letters_in
 
 LETTER = (
@@ -134,6 +137,14 @@ def test_copy_in_a_longer_page_is_matched_by_signatures(corpus):
     assert {*names} == {"some more", "twice as long"}
     assert all(likeness > 0.85 for likeness in names.values())  # they contain the whole text
     assert find_documents(recipe, asking(texts=[copy]), in_turn, alike=False).documents == []
+
+
+def test_similar_texts_are_matched_for_rounds_of_near_duplicates_only():
+    minhash = MinHashRound(bands=4, rows=32)
+    semantic = SemanticRound.model_construct()
+    assert rounds_with_signatures([ExactRound(exact="text"), minhash, semantic]) == (minhash,)
+    assert rounds_with_signatures([semantic, ExactRound(exact="text")]) == (MinHashRound(),)
+    assert rounds_with_signatures([ExactRound(exact="text")]) == rounds_with_signatures([]) == ()
 
 
 def test_hash_of_letters_matches_the_documentation():
