@@ -128,7 +128,8 @@ def test_requested_document_leaves_all_tables(tmp_path, model):
 
 def test_request_finds_the_removed_copy_with_its_cosine(tmp_path, model):
     far = {f"c{i}": f"{'stone and bread ' * i} candle" for i in range(1, 4)}
-    good, web = {"a": f"{BOAT} in 1984"}, {"b": f"{BOAT} in 1985", **far}
+    reordered = " ".join(reversed(BOAT.split()))  # another signature
+    good, web = {"a": f"{BOAT} in 1984"}, {"b": f"{reordered} in 1985", **far}
     recipe = corpus_of(tmp_path, model, good, web, cosine=0.8, propose_cosine=0.7, facts="ignore").load()
     build_here(recipe)
     (removed,) = (row for row in table_of(recipe, "removed") if row["kept_doc_id"] == 0)
