@@ -15,6 +15,8 @@ from zyda_flows.tasks.storage.folder import Folder
 if TYPE_CHECKING:
     from zyda_flows.tasks.ablation.removed import RemovedOptions
 
+MOST_MIXTURES = 10_000
+
 
 class WrittenResult(NamedTuple):
     """A written page. sentences: the result. files: further files of it, relative to the folder."""
@@ -42,8 +44,13 @@ def compare_variants(experiment: Experiment, run_jobs: RunJobs, say: Say) -> Wri
 def propose_mixture(
     experiment: Experiment, count: int | None, tables: tuple[str, str] | None, run_jobs: RunJobs, say: Say
 ) -> WrittenResult:
-    """Propose a mixture from a new swarm of `count` random mixtures, or from the two tables of a swarm."""
+    """Propose a mixture from a new swarm of `count` random mixtures, or from the two tables of a swarm.
+
+    Raises BadRequest for a count that is not from 1 to MOST_MIXTURES.
+    """
     expect_libraries()
+    if tables is None and not 1 <= (count or 0) <= MOST_MIXTURES:
+        raise BadRequest(f"swarm: {count}: expected 1 to {MOST_MIXTURES:,} random mixtures")
     from zyda_flows.flows.reporting import swarm_page  # late: scipy
     from zyda_flows.tasks.ablation.swarm import MIXTURE, natural_variant, proposed, train_swarm
     from zyda_flows.tasks.ablation.swarm_tables import read_tables

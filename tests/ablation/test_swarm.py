@@ -9,12 +9,13 @@ import yaml
 from small_corpus import zyda_here
 from small_mixtures import experiment_file
 
+from zyda_flows.flows.reporting.ablations import propose_mixture
 from zyda_flows.tasks.ablation import mixture_fit
 from zyda_flows.tasks.ablation.experiment import load_experiment
 from zyda_flows.tasks.ablation.mixture_fit import best_shares, fit, predictions, propose, rank_correlation
 from zyda_flows.tasks.ablation.swarm import most_shares, natural_variant, train_swarm, within
 from zyda_flows.tasks.ablation.swarm_tables import SwarmTable, read_tables, write_tables
-from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.errors import BadInput, BadRequest
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.storage.folder import Folder
 
@@ -130,6 +131,14 @@ def test_options_that_exclude_each_other_are_refused(options, fault):
     result = zyda_here("ablate", "experiment.yaml", *options)
     assert result.returncode == 1
     assert fault in result.stderr
+
+
+@pytest.mark.parametrize("count", [None, 0, -3, 10_001])
+def test_number_of_random_mixtures_is_limited(tmp_path, small, count):
+    experiment = load_experiment(str(experiment_file(tmp_path, small)))
+    with pytest.raises(BadRequest, match="expected 1 to 10,000 random mixtures"):
+        propose_mixture(experiment, count, None, lambda *_: 1 / 0, print)
+    assert not (tmp_path / "ablations").exists()
 
 
 def test_excess_of_limited_parts_is_shared_in_proportion():
