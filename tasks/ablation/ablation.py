@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.libraries import expect_libraries
 from zyda_flows.tasks.ablation.planned_runs import expect_models, finished_runs, plan_runs
-from zyda_flows.tasks.ablation.preparation import Prepared, prepare
+from zyda_flows.tasks.ablation.preparation import prepare
+from zyda_flows.tasks.ablation.prepared import Prepared
 from zyda_flows.tasks.ablation.protocol import Protocol, fix_protocol
 from zyda_flows.tasks.ablation.records import RunRecord
 from zyda_flows.tasks.ablation.runs import Run

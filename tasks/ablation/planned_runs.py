@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.held_out import HeldOutSet
-from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant, vocabulary_of
+from zyda_flows.tasks.ablation.preparation import vocabulary_of
+from zyda_flows.tasks.ablation.prepared import Prepared, PreparedVariant
 from zyda_flows.tasks.ablation.records import RunInput, RunRecord, read_runs, reason_not_held
 from zyda_flows.tasks.ablation.runs import Run
 from zyda_flows.tasks.quality.encoders import digest_of_model

@@ -13,6 +13,7 @@ from zyda_flows.tasks.ablation.documents import DRAWN, Encoder
 from zyda_flows.tasks.ablation.drawing import Drawn, disjoint_samples, draw, prefix
 from zyda_flows.tasks.ablation.experiment import FILE, Experiment
 from zyda_flows.tasks.ablation.held_out import HeldOutSet, held_out_set, near_held_out
+from zyda_flows.tasks.ablation.prepared import Prepared, PreparedPart, PreparedVariant
 from zyda_flows.tasks.ablation.questions import QuestionEncoder, read_questions
 from zyda_flows.tasks.ablation.records import HELD_OUT_RECORD, PartContent
 from zyda_flows.tasks.ablation.variants import OpenedVariant, draws_of, open_variants
@@ -22,7 +23,7 @@ from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.quality.training.sample import draw_sample
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
+from zyda_flows.tasks.storage.records import digest_of, read_record, write_record
 from zyda_flows.tasks.storage.tables import write_table
 from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.tasks.tokens.stored import load_tokenizer
@@ -32,52 +33,6 @@ CANDIDATES = 8  # times the documents to hold out
 FILE_DOCUMENTS = 2000  # of a file of held-out texts
 SOURCE, REMOVED = "source:", "removed:"
 Say = Callable[[str], object]
-
-
-class PreparedPart(Record):
-    """A sample of a part. table: DRAWN, sorted by hash; the run reads the first `documents` of it."""
-
-    table: Artifact
-    documents: int
-    content: PartContent
-
-
-class PreparedVariant(Record):
-    """A variant, ready for its runs.
-
-    definition: a digest. samples: of its documents, each with all parts; the runs with the same number of a repeat
-    read the same sample. different: the number of different samples of each part.
-    """
-
-    name: str
-    definition: str
-    samples: tuple[tuple[PreparedPart, ...], ...]
-    different: tuple[int, ...] = ()
-
-    @property
-    def parts(self) -> tuple[PreparedPart, ...]:
-        """The parts of the first sample."""
-        return self.samples[0]
-
-
-class Prepared(Record):
-    """An experiment, ready for its runs.
-
-    separator, vocabulary: the id of the token before each document, and the number of ids. tokenizer: a digest.
-    held_out: of all measured documents and questions. texts, documents: DRAWN, and its number of rows, by measure.
-    questions: OPTIONS, by evaluation. excluded: drawn documents that are held out, or near-duplicates of these.
-    """
-
-    separator: int
-    vocabulary: int
-    tokenizer: str
-    held_out: str
-    variants: tuple[PreparedVariant, ...]
-    texts: dict[str, Artifact]
-    questions: dict[str, Artifact]
-    documents: dict[str, int]
-    excluded: int
-    held_out_set: HeldOutSet
 
 
 def prepare(
@@ -102,7 +57,10 @@ def prepare(
     if separator is None:
         raise experiment.fault(f"separator: the tokenizer has no token {experiment.separator!r}", "separator")
     variants = [*mixtures] or open_variants(experiment)
-    values = " ".join(judge_of(variants)).strip()
+    judge, digest = common_judge(
+        {corpus.url: corpus for variant in variants for corpus in variant.corpora}.values()
+    )
+    values = f"{judge} {digest}".strip()
     engine = TokenEngine(tokenizer, special_as_text=experiment.special_tokens == "text")
     encoder = Encoder(engine, separator)
     question_encoder = QuestionEncoder(load_tokenizer(experiment.tokenizer), separator)
@@ -121,7 +79,7 @@ def prepare(
         write_record(folder, HELD_OUT_RECORD, stored.held_out_set)
         return stored
     samples = [1 if mixtures and number else samples_of(experiment) for number in range(len(variants))]
-    drawn = draws(experiment, variants, samples, encoder, say)
+    drawn = draws(experiment, variants, samples, judge, encoder, say)
     held_out = held_out_set(experiment, variants, drawn)
     say("finding near-duplicates of held-out documents")
     is_near = near_held_out([*held_out.values(), *texts.values(), excluded], drawn)
@@ -150,11 +108,6 @@ def prepare(
 def samples_of(experiment: Experiment) -> int:
     """Return the number of samples of a variant: of its runs, and of the runs of the equal control."""
     return experiment.repeats * (2 if experiment.controls.equal else 1)
-
-
-def judge_of(variants: Sequence[OpenedVariant]) -> tuple[str, str]:
-    """Return the judge whose vectors have the cells of documents, and its digest; two "" for MinHash values."""
-    return common_judge({corpus.url: corpus for variant in variants for corpus in variant.corpora}.values())
 
 
 def vocabulary_of(tokenizer: Tokenizer) -> int:
@@ -197,11 +150,12 @@ def draws(
     experiment: Experiment,
     variants: Sequence[OpenedVariant],
     samples: Sequence[int],
+    judge: str,
     encoder: Encoder,
     say: Say,
 ) -> dict[int, Drawn]:
     """Draw the documents of all variants, by their numbers. Variants with the same parts share a draw."""
-    stored, (judge, _) = read_record(experiment.folder, HELD_OUT_RECORD, HeldOutSet), judge_of(variants)
+    stored = read_record(experiment.folder, HELD_OUT_RECORD, HeldOutSet)
     kept = [*chain.from_iterable(stored.hashes.values())] if stored is not None else []
     drawn = dict[int, Drawn]()
     for numbers, needs in draws_of(variants, experiment.tokens, samples):

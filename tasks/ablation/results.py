@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from zyda_flows.tasks.ablation.decision import VariantComparison, agreed_claims, compare
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
-from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant
+from zyda_flows.tasks.ablation.prepared import Prepared, PreparedVariant
 from zyda_flows.tasks.ablation.protocol import Protocol
 from zyda_flows.tasks.ablation.records import RunRecord, Trainings, values_by_name
 from zyda_flows.tasks.ablation.runs import Run

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.ablation.documents import token_ids
 from zyda_flows.tasks.ablation.experiment import ACCURACY, GOLD, HELD_OUT
 from zyda_flows.tasks.ablation.ordering import ordered, with_noise
-from zyda_flows.tasks.ablation.preparation import REMOVED, SOURCE, Prepared, PreparedPart
+from zyda_flows.tasks.ablation.preparation import REMOVED, SOURCE
+from zyda_flows.tasks.ablation.prepared import Prepared, PreparedPart
 from zyda_flows.tasks.ablation.progress import SECONDS, RunProgress, remove_progress, write_progress
 from zyda_flows.tasks.ablation.questions import scores
 from zyda_flows.tasks.ablation.records import (

@@ -9,7 +9,7 @@ from zyda_flows.flows.reporting.ablation_page import page_of
 from zyda_flows.tasks.ablation.experiment import Experiment
 from zyda_flows.tasks.ablation.held_out import HeldOutSet
 from zyda_flows.tasks.ablation.planned_runs import DEGRADED, EQUAL
-from zyda_flows.tasks.ablation.preparation import Prepared, PreparedVariant
+from zyda_flows.tasks.ablation.prepared import Prepared, PreparedVariant
 from zyda_flows.tasks.ablation.protocol import Protocol
 from zyda_flows.tasks.ablation.records import RunInput, RunRecord
 from zyda_flows.tasks.ablation.results import control_sentences, result_of, sentence
