@@ -278,7 +278,8 @@ def cut_contexts(
     """Return the units of the windows at some distances, from each context.
 
     data, starts, sizes, farthest: of the contexts, as in `find_runs`. ranges: (n, 2) the first and the last
-    distance of each, from `low` to `high`. Two windows at the same distance in this range are equal only if the cores are.
+    distance of each, from `low` to `high`. Two windows at the same distance of these are equal only if the cores
+    are.
     """
     counts = ranges[:, 1] - ranges[:, 0] + length
     ends = np.concatenate([[0], np.cumsum(counts * sizes)]).astype(np.int64)

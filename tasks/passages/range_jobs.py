@@ -20,7 +20,8 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.parts import bytes_of_part, row_groups, rows_of_part
 from zyda_flows.tasks.storage.tables import parquet_writer, write_artifact
 
-RANGE_BYTES = 128 << 20  # of contexts that a job compares at once, about
+RANGE_BYTES = 128 << 20  # of contexts that a job compares in memory, about
+FILE_BYTES = 64 << 20  # of distinct contexts from local files that a job compares at once
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class RunsOfRange(SearchJob, RowsByPart):
         contexts = (table for number in range(len(self.files)) for table in self.contexts(number))
         with ExitStack() as files, parquet_writer(scratch, RUNS, **options) as writer:
             large = LargeRange(
-                lambda: files.enter_context(self.folder.scratch_file()), self.passages, RANGE_BYTES
+                lambda: files.enter_context(self.folder.scratch_file()), self.passages, FILE_BYTES
             )
             for runs in tables_together(large.runs(contexts)):
                 for group in row_groups(by_part(runs), self.shift):

@@ -125,12 +125,11 @@ def test_ccnet_and_exceptions():
     assert sorted(marked_windows(shards)) == [(0, 0), ((1 << 54) + 1, 0)]
 
 
-@pytest.mark.parametrize("most_bytes", [1, 3_000, 30_000])
-@pytest.mark.parametrize("length", [20, 47])
-@pytest.mark.parametrize(("scope", "within"), [("across", False), ("global", True)])
-def test_contexts_compared_in_local_files(tmp_path, most_bytes, length, scope, within):
+@pytest.mark.parametrize(("most_bytes", "documents"), [(1, 2), (3_000, 8), (30_000, 8)])
+@pytest.mark.parametrize(("length", "scope", "within"), [(20, "across", False), (47, "global", True)])
+def test_contexts_compared_in_local_files(tmp_path, most_bytes, documents, length, scope, within):
     part = LongPassages(length=length, scope=scope, within=within)
-    sources = texts_with_repeats(4, length)
+    sources = [texts[:documents] for texts in texts_with_repeats(4, length)]
     shards = search_here(sources, part, large=(tmp_path, most_bytes))
     assert marked_windows(shards) == repeated_windows(
         by_document(shards, list), length, scope=scope, within=within
