@@ -136,7 +136,7 @@ class GatheredLabels(GatheredRows):
 
 
 @dataclass(frozen=True)
-class LabelsOfPart(PartJob[Artifact], ArtifactJob):
+class LabelsInPart(PartJob[Artifact], ArtifactJob):
     """Count the clusters with several labelled documents in a part by their number of different labels."""
 
     stage, version = STATS, VERSION

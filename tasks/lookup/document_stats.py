@@ -28,8 +28,8 @@ from zyda_flows.tasks.lookup.document_counting import (
     VERSION,
     DocumentsOfFile,
     GatheredLabels,
+    LabelsInPart,
     LabelsOfClusters,
-    LabelsOfPart,
     RulesOfFile,
     SumOfDocuments,
 )
@@ -131,7 +131,7 @@ def labels_of_parts(
         for i, job in enumerate(labelled)
     ]
     sent = exchange_parts(sending, len(naming.numbers), run_jobs, GatheredLabels)
-    return run_jobs([LabelsOfPart(folder, None, naming, i, (), sent.files(i)) for i in naming.numbers])
+    return run_jobs([LabelsInPart(folder, None, naming, i, (), sent.files(i)) for i in naming.numbers])
 
 
 def stats_in(table: pa.Table, names: dict[int, str], sources: Sequence[str]) -> DocumentStats:

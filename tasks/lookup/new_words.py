@@ -22,7 +22,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.tables import read_table, write_table
 
 VERSION = 1
-STATS = "new_words"
+STATS = "novelty_stats"
 LISTED = 5  # documents
 NEW_WORDS = pa.schema(
     [("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), ("cosine", pa.float32()), ("novel", pa.float32())]

@@ -108,7 +108,7 @@ def test_largest_task_of_each_stage_does_not_grow_with_the_corpus(tmp_path, comp
         assert sum(findings.documents.different_labels.values()) > files
     small, large = sizes[SMALL], sizes[LARGE]
     assert {*small.largest} > {
-        "ContextsOfPart", "DocumentsOfFile", "FirstRowsOfFile", "LabelsOfClusters", "LabelsOfPart", "MembersInFile",
+        "ContextsOfPart", "DocumentsOfFile", "FirstRowsOfFile", "LabelsOfClusters", "LabelsInPart", "MembersInFile",
         "RulesOfFile", "SumOfDocuments", "report", "ShardsToPublish", "SharedOfPart", "SumOfCounts",
         "SumOfStatistics", *(f"stage {name}" for name in ("publish", "contamination", "clusters", "decisions")),
     }  # fmt: skip

@@ -14,7 +14,7 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import document_names, exchange
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.lookup import costs
-from zyda_flows.tasks.lookup.document_counting import LENGTH_BINS, LabelsOfPart, SumOfDocuments
+from zyda_flows.tasks.lookup.document_counting import LENGTH_BINS, LabelsInPart, SumOfDocuments
 from zyda_flows.tasks.lookup.document_stats import document_stats
 from zyda_flows.tasks.lookup.new_words import LISTED, most_new_words
 from zyda_flows.tasks.publish.built_corpus import table_file
@@ -151,7 +151,7 @@ def test_no_table_grows_with_the_clusters(published, monkeypatch):
     def recorded(jobs):
         made = [job() for job in jobs]
         some = [
-            m for job, m in zip(jobs, made, strict=True) if isinstance(job, LabelsOfPart | SumOfDocuments)
+            m for job, m in zip(jobs, made, strict=True) if isinstance(job, LabelsInPart | SumOfDocuments)
         ]
         tables.extend(read_table(corpus.root, artifact) for artifact in some)
         return made
