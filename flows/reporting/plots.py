@@ -13,7 +13,8 @@ from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.lookup.report_findings import LENGTH_BINS, Findings
+from zyda_flows.tasks.lookup.document_counting import LENGTH_BINS
+from zyda_flows.tasks.lookup.report_findings import Findings
 
 mpl.rcParams.update({
     "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
@@ -175,9 +176,9 @@ def lengths(findings: Findings) -> str:
     """Draw the lengths of the published documents of each source."""
     figure, plot = axes()
     middles = np.sqrt(LENGTH_BINS[:-1] * LENGTH_BINS[1:])
-    drawn = groups(findings.ledger)
+    drawn, by_source = groups(findings.ledger), findings.documents.lengths
     for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
-        counts = sum_of_group({source: findings.lengths[source].astype(float) for source in members}, members)
+        counts = sum_of_group({source: by_source[source].astype(float) for source in members}, members)
         if counts.sum():
             plot.step(middles, 100 * counts / counts.sum(), where="mid", label=name, color=colour)
     by_powers_of_ten(plot.xaxis)
@@ -190,7 +191,7 @@ def lengths(findings: Findings) -> str:
 
 def labels(findings: Findings) -> str:
     """Draw the numbers of published documents by the label of a quality model, for each labelled source."""
-    judged = {source for documents in findings.labels.values() for source in documents}
+    judged = {source for documents in findings.documents.labels.values() for source in documents}
     drawn = {
         name: [source for source in members if source in judged]
         for name, members in groups(findings.ledger, IN_A_FIELD).items()
@@ -198,7 +199,7 @@ def labels(findings: Findings) -> str:
     drawn = {name: members for name, members in drawn.items() if members}
     figure, plot = axes(8, 0.8 + 0.3 * max(3, len(drawn)))
     left = np.zeros(len(drawn))
-    for i, (label, documents) in enumerate(sorted(findings.labels.items())):
+    for i, (label, documents) in enumerate(sorted(findings.documents.labels.items())):
         counts = np.array(
             [sum(documents.get(source, 0) for source in members) for members in drawn.values()], float
         )

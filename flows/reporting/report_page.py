@@ -84,9 +84,9 @@ def composition(findings: Findings) -> Iterator[Section]:
 def lengths(findings: Findings) -> Iterator[Section]:
     """Yield the lengths of the published documents."""
     notes = ["Tokens of each published document."]
-    if findings.not_drawn:
+    if not_drawn := findings.documents.not_drawn:
         notes.append(
-            f"{count(findings.not_drawn)} documents without tokens, or with more than a million, are not shown."
+            f"{count(not_drawn)} documents without tokens, or with more than a million, are not shown."
         )
     yield Section("Lengths", notes, plots.lengths(findings))
 
@@ -179,15 +179,13 @@ def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
 
 def labels(findings: Findings) -> Iterator[Section]:
     """Yield the labels of a quality model, and how they agree in a cluster, if documents have labels."""
-    if not findings.labels:
+    if not findings.documents.labels:
         return
-    counts = findings.mixed.counts()
+    counts = findings.documents.different_labels
     several = sum(counts.values())
     mixed = several - counts.get(1, 0)
-    clusters = f"clusters of round {findings.mixed_round}" if len(findings.rounds) > 1 else "clusters"
+    clusters = f"clusters of round {findings.labels_round}" if len(findings.rounds) > 1 else "clusters"
     note = f"Of {count(several)} {clusters} with several labelled documents, {count(mixed)} have different labels."
-    if findings.mixed.period > 1:
-        note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.period)}."
     yield Section("Quality labels", [note], plots.labels(findings))
 
 

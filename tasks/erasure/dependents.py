@@ -41,6 +41,7 @@ from zyda_flows.tasks.publish.export_places import TABLE
 from zyda_flows.tasks.sources.copies import FETCHED
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.walking import sizes_below
 
 Item = TypeVar("Item")
 
@@ -176,12 +177,12 @@ def in_mixture(subject: Subject, tracer: MixtureTracer, spread: Spread) -> Itera
 
 def in_work(subject: Subject, root: Folder, spread: Spread) -> Iterator[Dependent]:
     """Yield the work folder of a mixture if it has some of the documents, and its unfinished versions."""
-    label, paths = subject.corpus.label, root.files("")
-    if not any(path.startswith(f"{WORK}/tokens/{label}/") for path in paths):
+    label = subject.corpus.label
+    if next(sizes_below(root, f"{WORK}/tokens/{label}"), None) is None:
         return
     if count := len(ids_in_mixture_work(root, subject.corpus, subject.ids, spread)):
         yield Dependent(kind="token ids", url=f"{root.url}/{WORK}", of=label, documents=count)
-    for place in unfinished_versions(paths):
+    for place in unfinished_versions(root):
         note = "its documents are not known"
         yield Dependent(kind="unfinished mix", url=f"{root.url}/{place}", of=label, documents=0, note=note)
 

@@ -13,6 +13,7 @@ from zyda_flows.tasks.accounts.paired import PairAccount
 from zyda_flows.tasks.lookup.document_pairs import facts_of_pairs
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.lookup.judge_findings import BEGINNING, NO_TEXT, NearDocument, text_and_decision
+from zyda_flows.tasks.lookup.new_words import most_new_words
 from zyda_flows.tasks.lookup.pair_stats import (
     AGREEING_DOCUMENTS,
     DOCUMENTS,
@@ -25,9 +26,7 @@ from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.semantic.compared_texts import Relation
 from zyda_flows.tasks.storage.counts import Counts
 
-REMOVED_SHOWN = 5
 BEFORE = 100  # characters before the first difference of two texts
-EVIDENCE = ["cosine", "novel"]
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,14 @@ def pair_findings(dedup_round: Round, reader: DocumentReader) -> PairFindings | 
     if place not in accounts or (table := pair_stats(reader.corpus, dedup_round)) is None:
         return None
     listed = table.filter(pc.field("kind") == LISTED_PAIR).to_pylist()
-    removed = removed_pairs(dedup_round, reader) if accounts[place].removed else []
-    both = [(row["doc_id"], row["other_id"]) for row in (*listed, *removed)]
+    removed = list[dict[str, Any]]()
+    if accounts[place].removed:
+        removed = most_new_words(reader.corpus, dedup_round.name_of("removals")).to_pylist()
+    both = [pair_in(row) for row in (*listed, *removed)]
     facts = facts_of_pairs(reader.corpus, place, (pair for each in both for pair in (each, each[::-1])))
 
     def shown(row: dict[str, Any]) -> ShownPair:
-        first, second = row["doc_id"], row["other_id"]
+        first, second = pair_in(row)
         one, other = documents_of_pair(reader, first, second, row["cosine"])
         own = (facts.get((first, second), ""), facts.get((second, first), ""))
         return ShownPair(one, other, row["cosine"], own, row.get("novel"))
@@ -94,6 +95,11 @@ def pair_findings(dedup_round: Round, reader: DocumentReader) -> PairFindings | 
     return PairFindings(
         accounts[place], bins_in(table), removable_in(table), [*map(shown, listed)], [*map(shown, removed)]
     )
+
+
+def pair_in(row: dict[str, Any]) -> tuple[int, int]:
+    """Return the documents in a row of PAIR_STATISTICS or NEW_WORDS."""
+    return row["doc_id"], row["other_id"] if "other_id" in row else row["kept_doc_id"]
 
 
 def documents_of_pair(
@@ -144,18 +150,3 @@ def removable_in(table: pa.Table) -> list[RemovableAt]:
 
     columns = zip(THRESHOLDS.tolist(), at(DOCUMENTS), at(AGREEING_DOCUMENTS), strict=True)
     return [RemovableAt(round(threshold, 2), *counts) for threshold, *counts in columns]
-
-
-def removed_pairs(dedup_round: Round, reader: DocumentReader) -> list[dict[str, Any]]:
-    """Return the removed documents with the most new words, each with its kept document."""
-    most = list[dict[str, Any]]()
-    names = ["doc_id", "kept_doc_id", "stage", *EVIDENCE]
-    for table in reader.corpus.tables("removed", names):
-        if "novel" not in table.column_names:
-            continue
-        rows = table.filter(pc.field("stage") == dedup_round.name_of("removals"))
-        rows = rows.sort_by([("novel", "descending"), ("doc_id", "ascending")]).slice(0, REMOVED_SHOWN)
-        most = sorted([*most, *rows.to_pylist()], key=lambda row: (-row["novel"], row["doc_id"]))[
-            :REMOVED_SHOWN
-        ]
-    return [row | {"other_id": row["kept_doc_id"]} for row in most]

@@ -1,16 +1,13 @@
 """Compute the contents of the report from a published corpus and the records of its builds."""
 
-from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.agreed import AGREEMENT, agreement_of
 from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, CountsBySource, accounts_of
-from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
@@ -21,11 +18,11 @@ from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.lookup.cluster_stats import ClusterSummary, cluster_stats
 from zyda_flows.tasks.lookup.document_passages import text_before_cut
 from zyda_flows.tasks.lookup.document_reader import DocumentPlace, DocumentReader
+from zyda_flows.tasks.lookup.document_stats import document_stats
 from zyda_flows.tasks.lookup.judge_findings import judge_findings
 from zyda_flows.tasks.lookup.pair_findings import pair_findings
 from zyda_flows.tasks.lookup.passage_stats import ListedPassage, passage_stats
 from zyda_flows.tasks.lookup.report_findings import (
-    LENGTH_BINS,
     AuditFindings,
     Findings,
     PassageFindings,
@@ -48,7 +45,6 @@ from zyda_flows.tasks.publish.audits import (
     worst_pairs,
 )
 from zyda_flows.tasks.publish.differences import diff
-from zyda_flows.tasks.quality.mixed_labels import MixedLabels
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import ROUNDS, MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round, rounds_of
@@ -67,8 +63,8 @@ def findings_of(recipe: Recipe) -> Findings:
     # Labels are compared in the clusters of the first round of near-duplicates.
     number = next((each.number for each in rounds if isinstance(each.dedup, MinHashRound)), 1)
     build, before = last_builds(corpus.root)
-    spending = spending_of_published(corpus.root)
-    findings = Findings(
+    spending, documents = spending_of_published(corpus.root), document_stats(corpus, rounds[number - 1])
+    return Findings(
         manifest=corpus.manifest,
         time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.root),
         build=build,
@@ -76,18 +72,15 @@ def findings_of(recipe: Recipe) -> Findings:
         spending=spending,
         plan=planned_for(corpus.root, spending),
         rounds=[round_findings(each, reader) for each in rounds],
-        rules=rule_findings(corpus, corpus.manifest.ledger),
-        mixed=MixedLabels(),
-        mixed_round=number,
+        rules=rule_findings(corpus.manifest, documents.matched_by_others),
+        documents=documents,
+        labels_round=number,
         places=corpus.folders(),
         tried=tried_bandings(corpus),
         components=components_of(corpus),
         passages=passage_findings(reader),
         judges=judge_findings(reader),
     )
-    for source in findings.ledger.sources:
-        count_documents(findings, corpus, source, rounds[number - 1])
-    return findings
 
 
 def tried_bandings(corpus: PublishedCorpus) -> TriedBandings | None:
@@ -181,52 +174,19 @@ def compared_texts(
     return text[:BEGINNING], diff(text, other, most=DIFF_LINES)[2:] or ("(no difference)",)
 
 
-def count_documents(findings: Findings, corpus: PublishedCorpus, source: str, dedup_round: Round) -> None:
-    """Count the lengths and labels of a source's published documents, and the labels of the clusters of a round."""
-    cluster_id, cluster_size = map(dedup_round.name_of, ("cluster_id", "cluster_size"))
-    counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
-    documents = 0
-    for table in corpus.tables(source, ["n_tokens", cluster_id, cluster_size, "quality_pred"]):
-        counts += np.histogram(table.column("n_tokens").to_numpy(), LENGTH_BINS)[0]
-        documents += len(table)
-        if "quality_pred" in table.column_names:
-            count_labels(findings, source, table)
-            table = table.filter(pc.field(cluster_size) > 1)
-            findings.mixed.add(table.column(cluster_id), table.column("quality_pred"))
-    findings.lengths[source] = counts
-    findings.not_drawn += documents - int(counts.sum())
+def rule_findings(manifest: Published, matched_by_others: dict[str, int]) -> list[RuleFindings]:
+    """Return the documents that each rule removed, in the order of the recipe.
 
-
-def count_labels(findings: Findings, source: str, table: pa.Table) -> None:
-    for entry in pc.value_counts(table.column("quality_pred")).to_pylist():
-        by_source = findings.labels.setdefault(str(entry["values"]), {})
-        by_source[source] = by_source.get(source, 0) + entry["counts"]
-
-
-def rule_findings(corpus: PublishedCorpus, ledger: Ledger) -> list[RuleFindings]:
-    """Count the documents that each rule removed, in the order of the recipe.
-
-    Rules without removals are left out.
+    Rules without removals are left out. matched_by_others: how many of them another rule matches, too, by rule.
     """
-    removed = {source: ledger.removed_by("rules", source) for source in ledger.sources}
-    also = count_matched_by_others(corpus) if any(removed.values()) else {}
+    removed = {source: manifest.ledger.removed_by("rules", source) for source in manifest.ledger.sources}
     findings = list[RuleFindings]()
-    for rule in corpus.manifest.reasons.get("rules", {}):
+    for rule in manifest.reasons.get("rules", {}):
         if documents := {
             source: counts[rule].documents for source, counts in removed.items() if rule in counts
         }:
-            findings.append(RuleFindings(rule, documents, also.get(rule, 0)))
+            findings.append(RuleFindings(rule, documents, matched_by_others.get(rule, 0)))
     return findings
-
-
-def count_matched_by_others(corpus: PublishedCorpus) -> dict[str, int]:
-    """Count, by rule, the removed documents that another rule would have removed, too."""
-    counts = Counter[str]()
-    for table in corpus.tables("removed", ["stage", "reason", "also"]):
-        if "also" in table.column_names:
-            is_matched = (pc.field("stage") == "rules") & (pc.list_value_length(pc.field("also")) > 0)
-            counts.update(table.filter(is_matched).column("reason").to_pylist())
-    return counts
 
 
 def audit_findings(dedup_round: Round, corpus: PublishedCorpus) -> AuditFindings | None:

@@ -3,9 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.agreed import ScoreAgreement
 from zyda_flows.tasks.accounts.audited import AuditCounts
@@ -15,6 +13,7 @@ from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, ClusterSummary
 from zyda_flows.tasks.lookup.document_reader import DocumentPlace
+from zyda_flows.tasks.lookup.document_stats import DocumentStats
 from zyda_flows.tasks.lookup.judge_findings import JudgeFindings
 from zyda_flows.tasks.lookup.pair_findings import PairFindings
 from zyda_flows.tasks.lookup.passage_stats import ListedPassage, PassageStats
@@ -27,10 +26,7 @@ from zyda_flows.tasks.publish.audits import (
     Histogram,
     SharesBelow,
 )
-from zyda_flows.tasks.quality.mixed_labels import MixedLabels
 from zyda_flows.tasks.recipe.dedup import Dedup
-
-LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
 
 
 @dataclass(frozen=True)
@@ -122,12 +118,11 @@ class Findings:
 
     manifest: of the corpus. time: when it was written. build, before: the records of the last build and of the
     build before it, if there are any. spending: the resources that the builds used. plan: the estimate for them.
-    rules: the rules that removed documents, in their order. mixed: the labels of the clusters of round
-    `mixed_round`. lengths: for each source, the number of published documents between two LENGTH_BINS, (60,).
-    not_drawn: documents outside these bins. places: the published folders. labels: for each label of a quality
-    model, the number of published documents, by source. tried: the removals that other bandings would make.
-    components: for each source with components, the counts of its documents. passages: the repeated passages; None
-    if there are none. judges: their curves, thresholds and pairs; None if no judge judged a document.
+    rules: the rules that removed documents, in their order. documents: the lengths and labels of the published
+    documents, with the labels in the clusters of round `labels_round`. places: the published folders. tried: the
+    removals that other bandings would make. components: for each source with components, the counts of its
+    documents. passages: the repeated passages; None if there are none. judges: their curves, thresholds and pairs;
+    None if no judge judged a document.
     """
 
     manifest: Published
@@ -138,12 +133,9 @@ class Findings:
     plan: Plan | None
     rounds: list[RoundFindings]
     rules: list[RuleFindings]
-    mixed: MixedLabels
-    mixed_round: int
-    lengths: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    not_drawn: int = 0
+    documents: DocumentStats
+    labels_round: int
     places: list[str] = field(default_factory=list)
-    labels: dict[str, dict[str, int]] = field(default_factory=dict)
     tried: TriedBandings | None = None
     components: CountsBySource = field(default_factory=dict)
     passages: PassageFindings | None = None

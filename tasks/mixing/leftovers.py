@@ -1,7 +1,7 @@
 """List and remove folders that no finished mix needs: versions without a manifest, segments, exchanged clusters."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from zyda_flows.tasks.mixing.mixing import LOCK
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE
@@ -28,13 +28,9 @@ def version_folders(folder: Folder) -> list[str]:
     return [name for name in folder.folders("") if VERSION_FOLDER.fullmatch(name)]
 
 
-def unfinished_versions(paths: Iterable[str]) -> list[str]:
-    """Return the folders of versions without a manifest. paths: all files below the mixture's folder."""
-    existing = set(paths)
-    versions = sorted({path.partition("/")[0] for path in existing if "/" in path})
-    return [
-        name for name in versions if VERSION_FOLDER.fullmatch(name) and f"{name}/{MIXTURE}" not in existing
-    ]
+def unfinished_versions(folder: Folder) -> list[str]:
+    """Return the folders of the versions of a mixture without a manifest."""
+    return [name for name in version_folders(folder) if not folder.exists(f"{name}/{MIXTURE}")]
 
 
 def leftovers(folder: Folder, ours: str = "") -> list[Leftover]:
@@ -42,8 +38,7 @@ def leftovers(folder: Folder, ours: str = "") -> list[Leftover]:
 
     ours: the version of a running mix; then only the folders of other unfinished versions are listed.
     """
-    versions = [name for name in version_folders(folder) if name != ours]
-    unfinished = [name for name in versions if not folder.exists(f"{name}/{MIXTURE}")]
+    unfinished = [name for name in unfinished_versions(folder) if name != ours]
     folders = list[Leftover]()
     for path in [*unfinished, *([] if ours else (*SHUFFLE_FOLDERS, *EXCHANGE_FOLDERS))]:
         file_sizes = [int(info["size"]) for info in folder.listed(path).values()]

@@ -8,6 +8,7 @@ interrupted removal. It contains no text: documents are listed by their ids.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Denied, ZydaError, first_line
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.gathering import MixedFile
-from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
+from zyda_flows.tasks.mixing.leftovers import unfinished_versions, version_folders
 from zyda_flows.tasks.mixing.mixing import LOCK, Mixing
 from zyda_flows.tasks.mixing.mixture_certificate import (
     CorpusForgotten,
@@ -34,8 +35,10 @@ from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.holding import holding_lock
+from zyda_flows.tasks.storage.walking import sizes_below
 from zyda_flows.tasks.tokens.stored import tokenizer_path
 
+REMOVED_AT_ONCE = 10_000  # files of the work folder between two listings
 MOST_DOCUMENTS = 1000  # maximum number of ids of one version in a certificate
 UNREADABLE = "its documents are not known: it cannot be read"
 
@@ -68,17 +71,16 @@ def with_remaining(begun: Forgetting, now: Forgetting) -> Forgetting:
 def new_certificate(inputs: Inputs) -> Forgetting:
     """Return the versions and files of a mixture to remove now."""
     folder, now = inputs.folder, Mixing(inputs, run_no_jobs).place
-    sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
-    older = {place: tracer_at(folder, place) for place in older_versions(sizes, now)}
+    older = {place: tracer_at(folder, place) for place in older_versions(folder, now)}
     corpora = corpora_with_removed_ids(inputs, [tracer.mixed for tracer in older.values() if tracer])
     denied = {label: ids for label, (_, ids) in corpora.items() if len(ids)}
-    unfinished_places = [place for place in unfinished_versions(sizes) if place != now]
+    unfinished = [place for place in unfinished_versions(folder) if place != now]
     return Forgetting(
         name=inputs.mixture.name,
         asked_at=utc_now(),
         corpora=tuple(corpus for corpus, _ in corpora.values()),
-        versions=tuple(removed_version(place, tracer, sizes, denied) for place, tracer in older.items()),
-        work=tuple(work_removed(sizes, unfinished_places, kept_in_work(inputs))),
+        versions=tuple(removed_version(folder, place, tracer, denied) for place, tracer in older.items()),
+        work=tuple(work_removed(folder, unfinished, kept_in_work(inputs))),
     )
 
 
@@ -90,13 +92,10 @@ def tracer_at(folder: Folder, place: str) -> MixtureTracer | None:
         return None
 
 
-def older_versions(paths: Iterable[str], current: str) -> list[str]:
-    """Return the versions with a manifest, except `current`. paths: all files below the mixture's folder."""
-    manifests = [path.partition("/") for path in paths]
+def older_versions(folder: Folder, current: str) -> list[str]:
+    """Return the versions with a manifest, except `current`."""
     return [
-        place
-        for place, _, name in manifests
-        if name == MIXTURE and VERSION_FOLDER.fullmatch(place) and place != current
+        place for place in version_folders(folder) if place != current and folder.exists(f"{place}/{MIXTURE}")
     ]
 
 
@@ -135,7 +134,7 @@ def denied_ids(corpus: PublishedCorpus) -> Ids:
 
 
 def removed_version(
-    place: str, tracer: MixtureTracer | None, sizes: dict[str, int], denied: dict[str, Ids]
+    folder: Folder, place: str, tracer: MixtureTracer | None, denied: dict[str, Ids]
 ) -> VersionRemoved:
     """Return the record of a version with its files and the ids of `denied` that it contains."""
     ids, note, digests = dict[str, Ids](), UNREADABLE, dict[str, str]()
@@ -150,9 +149,8 @@ def removed_version(
     return VersionRemoved(
         place=place,
         files=tuple(
-            MixedFile(path=path, size=size, sha256=digests.get(path, ""))
-            for path, size in sizes.items()
-            if path.startswith(f"{place}/")
+            MixedFile(path=path, size=int(info["size"]), sha256=digests.get(path, ""))
+            for path, info in folder.listed(place).items()
         ),
         documents={label: len(removed_ids) for label, removed_ids in ids.items() if len(removed_ids)},
         ids={
@@ -170,19 +168,17 @@ def kept_in_work(inputs: Inputs) -> set[str]:
     return {LOCK, tokenizer_path(inputs.encoding.digest), *tokens, *(f"{path}.json" for path in tokens)}
 
 
-def work_removed(
-    sizes: dict[str, int], unfinished_places: Sequence[str], kept: set[str]
-) -> Iterator[WorkRemoved]:
-    """Yield the files to remove of each stage in the work folder, and of each unfinished mix."""
+def work_removed(folder: Folder, unfinished: Sequence[str], kept: set[str]) -> Iterator[WorkRemoved]:
+    """Yield the files to remove of each stage in the work folder, and of each unfinished mix.
+
+    The files are counted one by one: the work folder of a large mixture has hundreds of thousands.
+    """
     files, bytes_of = Counter[str](), Counter[str]()
-    for path, size in sizes.items():
-        top, _, below = path.partition("/")
-        if top == WORK and path not in kept:
-            place = f"{WORK}/{below.partition('/')[0]}" if "/" in below else WORK
-        elif top in unfinished_places:
-            place = top
-        else:
+    for path, size in chain.from_iterable(sizes_below(folder, top) for top in (WORK, *unfinished)):
+        if path in kept:
             continue
+        top, _, below = path.partition("/")
+        place = f"{WORK}/{below.partition('/')[0]}" if top == WORK and "/" in below else top
         files[place] += 1
         bytes_of[place] += size
     for place in sorted(files):
@@ -193,7 +189,7 @@ def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bo
     """Mix again, remove older versions and work files, and finish the certificate."""
     folder = inputs.folder
     with holding_lock(folder, LOCK, "mix"):
-        if {*older_versions(folder.files(""), Mixing(inputs, run_jobs).place)} - {*promise.places}:
+        if {*older_versions(folder, Mixing(inputs, run_jobs).place)} - {*promise.places}:
             promise = with_remaining(promise, new_certificate(inputs))  # another mix has ended since then
         folder.write(promise.path, promise.written())
         mixed = rebuilding_damaged(folder, lambda: Mixing(inputs, run_jobs).mix(verify=verify))
@@ -208,11 +204,19 @@ def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bo
 
 def remove_older(inputs: Inputs, mixed: MixtureManifest) -> None:
     """Remove all versions except `mixed`, and all work files that are not kept."""
-    folder, kept = inputs.folder, kept_in_work(inputs)
-    paths = folder.files("")
-    for place in sorted({path.partition("/")[0] for path in paths if "/" in path}):
-        if VERSION_FOLDER.fullmatch(place) and place != mixed.place:
+    folder = inputs.folder
+    for place in version_folders(folder):
+        if place != mixed.place:
             folder.delete(place)
-    for path in paths:
-        if path.startswith(f"{WORK}/") and path not in kept:
+    remove_from_work(folder, kept_in_work(inputs))
+
+
+def remove_from_work(folder: Folder, kept: set[str]) -> None:
+    """Remove the files of the work folder except `kept`; REMOVED_AT_ONCE paths are in memory."""
+    while True:
+        paths = (path for path, _ in sizes_below(folder, WORK) if path not in kept)
+        some = [*islice(paths, REMOVED_AT_ONCE)]  # a folder is not read while its files are removed
+        for path in some:
             folder.remove(path)
+        if len(some) < REMOVED_AT_ONCE:
+            return

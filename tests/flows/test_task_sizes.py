@@ -1,13 +1,17 @@
 """Test that no task of a build or of its report reads more of a corpus with four times as many files."""
 
+from functools import partial
+
 import pytest
+from report_pages import CLASSIFY
 from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 from task_sizes import TaskSizes, grown_steps
 
 from zyda_flows.tasks.accounts import components
+from zyda_flows.tasks.accounts.published_files import FileTable
 from zyda_flows.tasks.dedup import cluster_files, clusters, document_names, exchange
 from zyda_flows.tasks.documents import phrase_contexts
-from zyda_flows.tasks.lookup.report_data import findings_of
+from zyda_flows.tasks.lookup import report_data
 from zyda_flows.tasks.signatures import bands, edges
 from zyda_flows.tasks.stage import trees
 
@@ -23,8 +27,11 @@ LIMITS = {
 GROWTH = 2  # parts of few clusters have random sizes
 # The tasks of `audit` are counted as its stage: they are functions, not jobs. The process of `overlap` reads the sums
 # of each file of clusters, a row for two sources. A job of `index` has the names of all files of keys. `EdgesOfRange`
-# and `IndexedRange` read whole row groups of 65,536 keys, which small corpora do not fill.
-NOT_MEASURED = {"stage audit", "stage overlap", "IndexedRange", "EdgesOfRange"}
+# and `IndexedRange` read whole row groups of 65,536 keys, which small corpora do not fill. The report lists the files
+# that its jobs read, and reads at most 1,000 audited pairs.
+REPORT_READS = {(FileTable, "rows"): "table of files", (FileTable, "folders"): "table of files",
+                (report_data, "audit_findings"): "audited pairs"}  # fmt: skip
+NOT_MEASURED = {"stage audit", "stage overlap", "IndexedRange", "EdgesOfRange", *REPORT_READS.values()}
 
 
 def corpus_of_files(folder, files):
@@ -34,6 +41,7 @@ def corpus_of_files(folder, files):
     write_rows(folder / "set.parquet", [item])
     for number in range(files):
         texts = {f"alone{number}-{i}": prose(f"{number} {i}", 50 + i) for i in range(6)}
+        texts |= {f"short{number}-{i}": prose(f"short {number} {i}", 9) for i in range(3)}
         texts |= {f"first{number}-{i}": prose(f"pair {number} {i}", 60) for i in range(6)}
         texts[f"item{number}"] = (
             f"{prose(f'before {number}', 30)} {item['question']} yes {prose(f'after {number}', 30)}"
@@ -47,17 +55,23 @@ def corpus_of_files(folder, files):
         "name": "growing",
         "published_mib": 0.005,  # a file of each shard
         "documents": [
+            {"filter": {"zyda1": {"length": 150, "mean_word_length": None}}},
             {
                 "decontaminate": {
                     "sets": {"one": str(folder / "set.parquet")},
                     "action": "mark",
                     "frequent_documents": 2,
                 }
-            }
+            },
         ],
         "dedup": {"scope": "across", "bands": 16, "values": 128},
         "sources": [
-            {"name": name, "files": f"in/{name}-*.parquet", "component": {"column": "part"}}
+            {
+                "name": name,
+                "files": f"in/{name}-*.parquet",
+                "component": {"column": "part"},
+                "classify": CLASSIFY,
+            }
             for name in ("one", "two")
         ],
     }
@@ -66,6 +80,17 @@ def corpus_of_files(folder, files):
 
 def named(documents, number):
     return [{**document, "part": f"part {number % 2}"} for document in documents]
+
+
+def measured_report(sizes, patch, recipe):
+    """Compute the contents of the report, and measure what its own process reads."""
+
+    def measured(read, step):
+        return lambda *arguments: sizes.measure(step, partial(read, *arguments))
+
+    for (owner, name), step in REPORT_READS.items():
+        patch.setattr(owner, name, measured(getattr(owner, name), step))
+    return sizes.measure("report", partial(report_data.findings_of, recipe))
 
 
 def test_largest_task_of_each_stage_does_not_grow_with_the_corpus(tmp_path, compiled, monkeypatch):
@@ -78,11 +103,13 @@ def test_largest_task_of_each_stage_does_not_grow_with_the_corpus(tmp_path, comp
             sizes[files] = TaskSizes(patch)
             sizes[files].measure_builds(patch)
             build_here(recipe)
-            findings = findings_of(recipe)
+            findings = measured_report(sizes[files], patch, recipe)
         assert findings.rounds[0].clusters.documents >= 15 * files
+        assert sum(findings.documents.different_labels.values()) > files
     small, large = sizes[SMALL], sizes[LARGE]
     assert {*small.largest} > {
-        "ContextsOfPart", "FirstRowsOfFile", "MembersInFile", "ShardsToPublish", "SharedOfPart", "SumOfCounts",
+        "ContextsOfPart", "DocumentsOfFile", "FirstRowsOfFile", "LabelsOfClusters", "LabelsInPart", "MembersInFile",
+        "RulesOfFile", "SumOfDocuments", "report", "ShardsToPublish", "SharedOfPart", "SumOfCounts",
         "SumOfStatistics", *(f"stage {name}" for name in ("publish", "contamination", "clusters", "decisions")),
     }  # fmt: skip
     grown = grown_steps(small, large, GROWTH)

@@ -51,9 +51,9 @@ def labels_of_clusters(recipe):
 def test_labels_and_lengths_match_the_published_documents(labelled):
     recipe = labelled.load()
     build_here(recipe)
-    findings = findings_of(recipe)
+    findings = findings_of(recipe).documents
     labels = labels_of_clusters(recipe)
-    assert findings.mixed.counts() == Counter(len(set(of)) for of in labels.values())
+    assert findings.different_labels == Counter(len(set(of)) for of in labels.values())
     assert len(labels) > 3
     mixed = sum(len(set(of)) > 1 for of in labels.values())
     assert (
@@ -68,20 +68,6 @@ def test_labels_and_lengths_match_the_published_documents(labelled):
     assert findings.not_drawn == sum(map(len, every.values())) - sum(drawn.values())
     label_counts = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
     assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == label_counts
-
-
-def test_sampled_labels_are_marked_as_a_sample(labelled, monkeypatch):
-    recipe = labelled.load()
-    build_here(recipe)
-    monkeypatch.setattr("zyda_flows.tasks.quality.mixed_labels.MOST_KEPT", 6)
-    mixed = findings_of(recipe).mixed
-    assert mixed.period > 1
-    kept = {int(cluster) for ids, _ in mixed.parts for cluster in ids}
-    labels = {cluster: of for cluster, of in labels_of_clusters(recipe).items() if cluster in kept}
-    assert mixed.counts() == Counter(len(set(of)) for of in labels.values())
-    assert f"These are a sample, by a hash of their ids: one cluster of {mixed.period}." in page_of(
-        recipe, has_plots=False
-    )
 
 
 def test_table_of_tokens_matches_the_published_documents(labelled):
