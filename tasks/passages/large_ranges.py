@@ -29,7 +29,7 @@ Divide = Callable[[pa.Table], tuple[pa.Table, Ids]]
 
 
 @dataclass
-class Bucket:
+class ContextFile:
     """Contexts in a local file, with PLACE and CUT_KEYS.
 
     distances: the least and the largest of windows to their anchor, if the contexts are parts. level: how often
@@ -41,23 +41,23 @@ class Bucket:
     level: int
     least: int = (1 << 64) - 1
     largest: int = 0
-    file: pa.NativeFile | None = None
+    sink: pa.NativeFile | None = None
     writer: pa.ipc.RecordBatchFileWriter | None = None
 
     def write(self, rows: pa.Table, numbers: Ids) -> None:
         """Append contexts. numbers: (n,) by which contexts are distributed."""
         if self.writer is None:
             options = pa.ipc.IpcWriteOptions(compression="lz4")
-            self.file = pa.OSFile(str(self.path), "wb")
-            self.writer = pa.ipc.new_file(self.file, rows.schema, options=options)
+            self.sink = pa.OSFile(str(self.path), "wb")
+            self.writer = pa.ipc.new_file(self.sink, rows.schema, options=options)
         self.least, self.largest = min(self.least, int(numbers.min())), max(self.largest, int(numbers.max()))
         self.writer.write_table(rows, max_chunksize=max(1, BATCH_BYTES * len(rows) // rows.nbytes))
 
     def close(self) -> None:
-        assert self.file
+        assert self.sink
         assert self.writer
         self.writer.close()
-        self.file.close()
+        self.sink.close()
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the contexts, some at a time."""
@@ -83,41 +83,41 @@ class LargeRange:
 
     def runs(self, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Yield RUNS of contexts with PLACE, some at a time, each sorted by PART."""
-        for bucket in self.distributed(tables, [whole_contexts], [None], level=0):
-            yield from self.runs_of_bucket(bucket)
+        for file in self.distributed(tables, [whole_contexts], [None], level=0):
+            yield from self.runs_of_file(file)
 
-    def runs_of_bucket(self, bucket: Bucket) -> Iterator[pa.Table]:
-        is_window = bucket.distances is not None and len({*bucket.distances}) == 1
-        is_single = bucket.least >= bucket.largest
+    def runs_of_file(self, file: ContextFile) -> Iterator[pa.Table]:
+        is_window = file.distances is not None and len({*file.distances}) == 1
+        is_single = file.least >= file.largest
         most = inf if is_window and is_single else self.most_bytes
-        contexts = distinct_contexts(bucket.tables(), self.part, most, CUT_KEYS)
+        contexts = distinct_contexts(file.tables(), self.part, most, CUT_KEYS)
         if contexts is not None:
-            yield from find_repeated(contexts, self.part).rows(bucket.tables(), CUT_KEYS)
-            bucket.remove()
+            yield from find_repeated(contexts, self.part).rows(file.tables(), CUT_KEYS)
+            file.remove()
         else:
-            for smaller in self.divided(bucket, is_single=is_single):
-                yield from self.runs_of_bucket(smaller)
+            for smaller in self.divided(file, is_single=is_single):
+                yield from self.runs_of_file(smaller)
 
-    def divided(self, bucket: Bucket, *, is_single: bool) -> list[Bucket]:
+    def divided(self, file: ContextFile, *, is_single: bool) -> list[ContextFile]:
         """Distribute the contexts of a file, which is removed. is_single: whether they have one number."""
         if is_single:
-            low, high = bucket.distances or self.distances_in(bucket)
+            low, high = file.distances or self.distances_in(file)
             middle = (low + high) // 2
             halves = [(low, middle), (middle + 1, high)] if low < high else [(low, high)]
             cuts = [WindowsBetween(self.part.window, *half) for half in halves]
-            smaller = self.distributed(bucket.tables(), cuts, halves, level=0)
+            smaller = self.distributed(file.tables(), cuts, halves, level=0)
         else:
             divide: Divide = whole_contexts
-            if bucket.distances is not None:
-                divide = WindowsBetween(self.part.window, *bucket.distances)
-            smaller = self.distributed(bucket.tables(), [divide], [bucket.distances], level=bucket.level + 1)
-        bucket.remove()
+            if file.distances is not None:
+                divide = WindowsBetween(self.part.window, *file.distances)
+            smaller = self.distributed(file.tables(), [divide], [file.distances], level=file.level + 1)
+        file.remove()
         return smaller
 
-    def distances_in(self, bucket: Bucket) -> tuple[int, int]:
+    def distances_in(self, file: ContextFile) -> tuple[int, int]:
         """Return the least and the largest distance of a window to its anchor."""
         low, high = self.part.window, 0
-        for table in bucket.tables():
+        for table in file.tables():
             low = min(low, int(table.column("nearest").to_numpy().min()))
             high = max(high, int(table.column("farthest").to_numpy().max()))
         return low, high
@@ -129,20 +129,20 @@ class LargeRange:
         distances: Sequence[tuple[int, int] | None],
         *,
         level: int,
-    ) -> list[Bucket]:
+    ) -> list[ContextFile]:
         """Write what each division returns of some contexts to FILES files; return those that have contexts."""
-        buckets = [[Bucket(self.new_path(), each, level) for _ in range(FILES)] for each in distances]
+        divided = [[ContextFile(self.new_path(), each, level) for _ in range(FILES)] for each in distances]
         salt = hash_ids(np.array([level], np.uint64))
         for table in tables:
-            for divide, files in zip(divisions, buckets, strict=True):
+            for divide, files in zip(divisions, divided, strict=True):
                 rows, numbers = divide(table)
                 places = hash_ids(numbers ^ salt) % np.uint64(FILES)
                 for place in np.unique(places).tolist():
                     chosen = np.flatnonzero(places == place)
                     files[place].write(rows.take(pa.array(chosen)), numbers[chosen])
-        written = [bucket for files in buckets for bucket in files if bucket.writer is not None]
-        for bucket in written:
-            bucket.close()
+        written = [file for files in divided for file in files if file.writer is not None]
+        for file in written:
+            file.close()
         return written
 
 

@@ -217,8 +217,8 @@ def kind_name(part: PassagePart) -> str:
 
 def with_preference(parts: Sequence[PassagePart], rounds: Iterable[Dedup]) -> tuple[PassagePart, ...]:
     """Return the parts with the preference of the rounds where they have none of their own."""
-    of_rounds = next((each.prefer for each in rounds if each.prefer != BY_SOURCE), BY_SOURCE)
-    return tuple(part.model_copy(update={"prefer": part.prefer or of_rounds}) for part in parts)
+    default = next((each.prefer for each in rounds if each.prefer != BY_SOURCE), BY_SOURCE)
+    return tuple(part.model_copy(update={"prefer": part.prefer or default}) for part in parts)
 
 
 def check_kinds_differ(parts: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
