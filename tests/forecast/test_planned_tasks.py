@@ -151,4 +151,4 @@ def test_planned_files_are_the_published_files_if_none_is_empty(tasks):
         assert planned[place] >= published[place] > 0
     for place in ("bands/000", "bands2/003", "clusters2"):
         assert planned[place] == published[place]
-    assert published.keys() - planned.keys() <= {"", "overlap", "overlap2", "contamination", "passages"}
+    assert published.keys() - planned.keys() <= {"", "overlap", "overlap2", "contamination"}
