@@ -35,8 +35,8 @@ class CutFacts(Facts):
     passages: dict[str, tuple[Artifact, ...]] = {}
 
 
-class PassagesOfFile(JoinedTables):
-    """The passages of the shards that share a published file."""
+class PassagesOfShards(JoinedTables):
+    """The passages of shards that share a published file."""
 
     stage, version = STAGE, SHARDS_VERSION
 
@@ -101,7 +101,7 @@ def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan])
         cuts[source] = tuple(made[i].cuts for i in own)
         found[source] = tuple(made[i].passages for i in own)
         groups = groups_of_shards([shards[i].history.shard for i in own], recipe.published_mib)
-        join = partial(PassagesOfFile, recipe.folder, source)
+        join = partial(PassagesOfShards, recipe.folder, source)
         files += joined_by_group(found[source], groups, join, run_jobs)
     return Manifest(
         stage=STAGE,

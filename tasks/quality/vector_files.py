@@ -86,15 +86,15 @@ class VectorsOfFile(RecordJob[VectorsOfJudge]):
         artifact = write_artifact(
             self.folder, self.path, self.name, lambda scratch: self.fill(scratch, errors)
         )
-        of_documents = np.concatenate(errors).tolist()
+        all_errors = np.concatenate(errors).tolist()
         return self.recorded(
             VectorsOfJudge(
                 source=self.source,
                 judge=self.judge,
                 artifact=artifact,
                 dims=self.body.dims,
-                largest=max(of_documents, default=0),
-                errors=fsum(of_documents),
+                largest=max(all_errors, default=0),
+                errors=fsum(all_errors),
             )
         )
 

@@ -188,7 +188,7 @@ def faults_in(recipe):
     return [*faults, *faults_of(recipe, items, lambda item: None)]
 
 
-def test_one_changed_input_rewrites_one_file_of_passages(many):
+def test_new_inputs_do_not_rewrite_the_passages_of_others(many):
     for number in range(12):
         text = f"{prose(f'{number}', 150)} {prose('common', 40)}"
         write_rows(many.folder / f"in/all-{number:02d}.parquet", rows(**{f"d{number}": text}))
@@ -196,9 +196,12 @@ def test_one_changed_input_rewrites_one_file_of_passages(many):
     build_here(recipe)
     before = digests_in(recipe, "passages/all/")
     assert 2 < len(before) < 12
-    text = f"{prose('new', 150)} {prose('common', 40)}"
-    write_rows(many.folder / "in/all-12.parquet", rows(new=text))
+    write_rows(many.folder / "in/all-12.parquet", rows(new=prose("new", 150)))
     build_here(recipe)
-    after = digests_in(recipe, "passages/all/")
-    assert len(before.keys() & after.keys()) >= len(before) - 1
+    assert digests_in(recipe, "passages/all/") == before  # the new input has no passage, and its own file
+    pair = f"{prose('one of a pair', 40)} "
+    write_rows(many.folder / "in/all-13.parquet", rows(one=pair + prose("one", 90)))
+    write_rows(many.folder / "in/all-14.parquet", rows(two=pair + prose("two", 90)))
+    build_here(recipe)
+    assert len(changed(before, digests_in(recipe, "passages/all/"))) == 1
     assert not strangers_in(recipe)
