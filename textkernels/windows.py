@@ -6,6 +6,8 @@ Two different windows of L units agree in a polynomial with a probability of at 
 expected at L = 1,000, and 10**-6 at L = 200. Only windows with the same fingerprint are compared: far fewer.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -228,3 +230,67 @@ def window_hashes(values: Values, lows: Values, firsts: NDArray[np.int64], lengt
     hashes = np.empty((len(firsts), 2), np.uint64)
     _window_hashes(values, lows, firsts, length, hashes)
     return hashes
+
+
+@njit(cache=True, nogil=True)
+def _cut_contexts(
+    data, starts, sizes, firsts, counts, cores, core_units, nearest, ends, out, keys, core_keys
+):
+    for i in range(starts.size):
+        size, begin, at = sizes[i], starts[i] + firsts[i] * sizes[i], ends[i]
+        for byte in range(counts[i] * size):
+            out[at + byte] = data[begin + byte]
+        high, low = mix(np.uint64(nearest[i])), mix(np.uint64(counts[i]))
+        for k in range(firsts[i], firsts[i] + counts[i]):
+            high = mix(high + unit_at(data, starts[i], size, k, 0))
+            low = mix(low ^ unit_at(data, starts[i], size, k, 1)) * BASE_1
+        keys[i, 0], keys[i, 1] = high, low
+        core = np.uint64(core_units)
+        for k in range(cores[i], cores[i] + core_units):
+            core = mix(core + unit_at(data, starts[i], size, k, 0))
+        core_keys[i] = core
+
+
+class CutContexts(NamedTuple):
+    """Parts of contexts.
+
+    data, ends: their units as bytes, and the offsets of the parts, (n + 1,). keys: (n, 2) hashes of the parts.
+    cores: (n,) hashes of the units that all windows at the distances have.
+    """
+
+    data: NDArray[np.uint8]
+    ends: NDArray[np.int64]
+    keys: NDArray[np.uint64]
+    cores: NDArray[np.uint64]
+
+
+def cut_contexts(
+    data: NDArray[np.uint8],
+    starts: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    farthest: NDArray[np.int64],
+    ranges: NDArray[np.int64],
+    *,
+    length: int,
+    low: int,
+    high: int,
+) -> CutContexts:
+    """Return the units of the windows at some distances, from each context.
+
+    data, starts, sizes, farthest: of the contexts, as in `find_runs`. ranges: (n, 2) the first and the last
+    distance of each, from `low` to `high`. Two windows at the same distance of these are equal only if the cores
+    are.
+    """
+    counts = ranges[:, 1] - ranges[:, 0] + length
+    ends = np.concatenate([[0], np.cumsum(counts * sizes)]).astype(np.int64)
+    cut = CutContexts(
+        np.empty(ends[-1], np.uint8),
+        ends,
+        np.empty((len(starts), 2), np.uint64),
+        np.empty(len(starts), np.uint64),
+    )
+    _cut_contexts(
+        data, starts, sizes, farthest - ranges[:, 1], counts, farthest - low, low - high + length,
+        ranges[:, 0], ends, cut.data, cut.keys, cut.cores,
+    )  # fmt: skip
+    return cut

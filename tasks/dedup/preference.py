@@ -27,6 +27,8 @@ from zyda_flows.tasks.sources.input_files import NumberedSource, load_listing
 # Each preference has three columns: a number, the remainder that a float cannot represent, and a text. Numbers come
 # before texts, and both before null.
 KINDS = {"number": pa.float64(), "fine": pa.int64(), "text": pa.string()}
+# kept first: false for documents of protected sources. priority: smaller for a better source, file and row.
+PLACES = pa.schema([("kept first", pa.bool_()), ("priority", pa.uint64())])
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Preference:
         return self.rank[sources] << np.uint64(SOURCE_SHIFT) | places << np.uint64(FILE_SHIFT) | rows
 
     def values(self, documents: pa.Table) -> pa.Table:
-        """Return the columns by which documents are ordered: KINDS of each preference."""
+        """Return the columns by which documents are ordered: KINDS of each preference; none for `source`."""
         values = dict[str, pa.Array]()
         for entry in self.prefer:
             if entry != "source":
@@ -76,22 +78,32 @@ class Preference:
                 values |= {f"{kind} {entry}": kind_values for kind, kind_values in kinds.items()}
         return pa.table(values) if values else pa.table({})
 
+    def places(self, doc_ids: Ids) -> pa.Table:
+        """Return the columns by which `prefer` orders documents that it does not distinguish: PLACES, (n,)."""
+        columns = [pa.array(~self.is_protected(doc_ids)), pa.array(self.priority(doc_ids))]
+        return pa.table(columns, schema=PLACES)
+
     def order(self, rows: pa.Table, within: Sequence[str]) -> NDArray[np.int64]:
         """Sort documents, by the columns `within` first: a table with `doc_id` and `values`, to (n,) indices."""
-        ids = rows.column("doc_id").to_numpy()
-        priority = self.priority(ids)
-        rows = rows.append_column("kept first", pa.array(~self.is_protected(ids)))
-        rows = rows.append_column("source", pa.array(priority >> np.uint64(SOURCE_SHIFT)))
-        rows = rows.append_column("priority", pa.array(priority))
-        keys = [*((name, "ascending") for name in within), ("kept first", "ascending")]
-        for entry in self.prefer:
-            if entry == "source":
-                keys.append((entry, "ascending"))
-            else:
-                direction = "descending" if entry == "longest" else DIRECTIONS[entry.rpartition(" ")[2]]
-                keys += [(f"{kind} {entry}", direction) for kind in KINDS]
-        places: NDArray[np.int64] = pc.sort_indices(rows, [*keys, ("priority", "ascending")]).to_numpy()
-        return places.astype(np.int64)
+        places = self.places(rows.column("doc_id").to_numpy())
+        for name in places.column_names:
+            rows = rows.append_column(name, places.column(name))
+        return ordered(rows, self.prefer, within)
+
+
+def ordered(rows: pa.Table, prefer: Sequence[str], within: Sequence[str] = ()) -> NDArray[np.int64]:
+    """Sort documents, by the columns `within` first: a table with PLACES and `values`, to (n,) indices."""
+    priority = rows.column("priority").to_numpy()
+    rows = rows.append_column("source", pa.array(priority >> np.uint64(SOURCE_SHIFT)))
+    keys = [*((name, "ascending") for name in within), ("kept first", "ascending")]
+    for entry in prefer:
+        if entry == "source":
+            keys.append((entry, "ascending"))
+        else:
+            direction = "descending" if entry == "longest" else DIRECTIONS[entry.rpartition(" ")[2]]
+            keys += [(f"{kind} {entry}", direction) for kind in KINDS]
+    places: NDArray[np.int64] = pc.sort_indices(rows, [*keys, ("priority", "ascending")]).to_numpy()
+    return places.astype(np.int64)
 
 
 def null_kinds(count: int) -> dict[str, pa.Array]:
@@ -194,11 +206,12 @@ def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
     """Raise BadInput if a source lacks a column by which documents are preferred."""
     if source.exempt:
         return
-    for number, dedup in enumerate(recipe.rounds):
-        for entry in (entry for entry in dedup.prefer if entry not in PREFERENCES):
-            if fault := fault_of(entry.rpartition(" ")[0], stored):
-                place = place_in_recipe(recipe, "dedup", number, "prefer")
-                raise BadInput(f"{place}: {bad_input(source.name, f'{entry}: {fault}')}")
+    for field, parts in (("dedup", recipe.rounds), ("passages", recipe.passages)):
+        for number, part in enumerate(parts):
+            for entry in (entry for entry in part.prefer or () if entry not in PREFERENCES):
+                if fault := fault_of(entry.rpartition(" ")[0], stored):
+                    place = place_in_recipe(recipe, field, number, "prefer")
+                    raise BadInput(f"{place}: {bad_input(source.name, f'{entry}: {fault}')}")
 
 
 def fault_of(name: str, stored: pa.Schema) -> str | None:

@@ -58,6 +58,12 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
         "Kernels are compiled once on each machine, which takes a core a minute or more. The figures do not "
         "include it: this machine compiled its kernels for this plan."
     )
+    if recipe.passages and trial.ledger is not None:
+        cut, entering = trial.ledger.cut("cuts").tokens, trial.ledger.of("ingest").tokens
+        yield (
+            f"`passages` cut {cut / max(1, entering):.1%} of the sample's tokens. A sample has fewer repeats than "
+            "the corpus, so less will be published than the plan computes."
+        )
     if recipe.is_against_others:
         yield "The cost of the corpora in `against`, and the documents removed for them, are not included."
 

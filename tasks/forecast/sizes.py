@@ -101,7 +101,7 @@ class SizeEstimates:
         ledger, kept = self.trial.ledger, 1.0
         for line in ledger.lines if ledger else ():
             if line.source == source and line.stage in by_document:
-                entering = line.out.tokens + line.removed.tokens
+                entering = line.out.tokens + line.removed.tokens + line.cut.tokens
                 kept *= line.out.tokens / entering if entering else 1.0
         return kept
 

@@ -19,6 +19,7 @@ from zyda_flows.tasks.lookup.report_findings import PassageFindings
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import ExactColumn, ExactRound
+from zyda_flows.tasks.recipe.passages import BY_SOURCE
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.stage.results import HERE
@@ -51,6 +52,7 @@ def try_passages(recipe: Recipe, texts: Mapping[str, Sequence[pa.LargeStringArra
         changes = {
             "storage": folder, "sources": tuple(sources), "inputs": None, "documents": (), "deny": (),
             "rounds": tuple(map(alone, filter(compares_texts, recipe.rounds))) or (ExactRound(exact="text"),),
+            "passages": tuple(part.model_copy(update={"prefer": BY_SOURCE}) for part in recipe.passages),
             "max_loss": None, "sample": 1.0, "on_bad_rows": "set_aside", "judges": (),
         }  # fmt: skip
         small = recipe.model_copy(update=changes)

@@ -2,7 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,9 @@ import pyarrow as pa
 from pyarrow.parquet import ParquetFile, ParquetWriter
 
 from zyda_flows.tasks.dedup.part_tables import PART
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages.contexts import CONTEXTS, combined_contexts, contexts_of
+from zyda_flows.tasks.passages.ranks import documents_ranked, ranked_columns
 from zyda_flows.tasks.passages.search_jobs import ShardJob
 from zyda_flows.tasks.passages.units import units_of
 from zyda_flows.tasks.storage.artifacts import Artifact
@@ -33,18 +36,44 @@ class ContextsOfShard(ShardJob):
 
     def fill(self, scratch: Path) -> None:
         with self.folder.scratch_file() as spool:
-            with context_writer(spool, "none") as writer:
+            with context_writer(spool, CONTEXTS, "none") as writer:
                 for tables in tables_together(self.tables()):
-                    self.write(writer, tables)
-            with ParquetFile(spool) as spooled, context_writer(scratch, "zstd") as writer:
+                    self.write(writer, combined_contexts(tables))
+            with ParquetFile(spool) as spooled, context_writer(scratch, self.schema, "zstd") as writer:
                 for groups in groups_by_part(spooled, self.shift):
-                    self.write(writer, spooled.read_row_groups(groups).drop_columns(PART.name))
+                    contexts = spooled.read_row_groups(groups).drop_columns(PART.name)
+                    self.write(writer, self.ranked(combined_contexts(contexts)))
 
-    def write(self, writer: ParquetWriter, tables: pa.Table) -> None:
-        """Write contexts of consecutive documents, combined, by part."""
-        contexts = combined_contexts(tables)
+    @property
+    def schema(self) -> pa.Schema:
+        return pa.schema([*CONTEXTS, *ranked_columns(self.passages)])
+
+    @cached_property
+    def documents(self) -> pa.Table:
+        """The documents of the shard, with their ranks."""
+        order = replace(self.shard.order, prefer=self.passages.preference)
+        return documents_ranked(self.folder, self.shard.history.shard, order)
+
+    def ranks(self, doc_ids: Ids) -> Ids:
+        """Return numbers of documents of the shard that are smaller for preferred documents: (n,)."""
+        if self.passages.is_by_source:
+            return self.shard.order.priority(doc_ids)
+        places = np.searchsorted(self.documents.column("doc_id").to_numpy(), doc_ids)
+        return np.asarray(self.documents.column("rank").to_numpy()[places])
+
+    def ranked(self, contexts: pa.Table) -> pa.Table:
+        """Add the columns by which the best documents of contexts are ordered, if `prefer` depends on them."""
+        if columns := ranked_columns(self.passages):
+            ids = self.documents.column("doc_id").to_numpy()
+            places = pa.array(np.searchsorted(ids, contexts.column("doc_id").to_numpy()))
+            for field in columns:
+                contexts = contexts.append_column(field, self.documents.column(field.name).take(places))
+        return contexts
+
+    def write(self, writer: ParquetWriter, contexts: pa.Table) -> None:
+        """Write contexts by part."""
         numbers = self.naming.parts(contexts.column("fingerprint").to_numpy())
-        rows = contexts.add_column(0, PART, pa.array(numbers)).cast(CONTEXTS)
+        rows = contexts.add_column(0, PART, pa.array(numbers)).cast(writer.schema)
         for group in row_groups(rows, self.shift):
             writer.write_table(group, row_group_size=len(group))
 
@@ -56,8 +85,7 @@ class ContextsOfShard(ShardJob):
             return
         for texts, doc_ids in self.shard.batches(self.folder):
             units = units_of(texts, self.passages, self.engine)
-            ranks = self.shard.order.priority(doc_ids)
-            yield from contexts_of(units, self.passages, fingerprints, doc_ids, ranks)
+            yield from contexts_of(units, self.passages, fingerprints, doc_ids, self.ranks(doc_ids))
 
 
 def tables_together(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
@@ -73,10 +101,10 @@ def tables_together(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def context_writer(scratch: Path, compression: str) -> ParquetWriter:
+def context_writer(scratch: Path, schema: pa.Schema, compression: str) -> ParquetWriter:
     return parquet_writer(
         scratch,
-        CONTEXTS,
+        schema,
         write_statistics=[PART.name],
         use_dictionary=[PART.name],
         compression=compression,

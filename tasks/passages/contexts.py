@@ -1,9 +1,11 @@
 """Contexts of anchors: the units around a repeated fingerprint, by which repeated windows are found.
 
 Columns of CONTEXTS: the fingerprint; `high` and `low`, a hash of the context; of its best occurrence in a shard the
-document, its rank, and the position of the anchor in units; distances from the first and the last window to the
-anchor; in how many documents and how often the shard has the context; the worst rank of these documents; the units;
-and, unless units are characters, the code points before each window of the best occurrence in its text (uint32).
+document, its rank, and the position of the anchor in units; the first and the last document of the shard with the
+context; distances from the first and the last window to the anchor; in how many documents and how often the shard
+has the context; the units; and, unless units are characters, the code points before each window of the best
+occurrence in its text (uint32). Ranks are compared in a shard only if `prefer` depends on documents: the rows then
+have the values by which documents of several shards are ordered.
 """
 
 from collections.abc import Iterator
@@ -26,9 +28,9 @@ CONTEXTS = pa.schema(
         ("high", pa.uint64()),
         ("low", pa.uint64()),
         ("rank", pa.uint64()),
-        ("worst", pa.uint64()),
         ("doc_id", pa.uint64()),
-        ("worst_id", pa.uint64()),
+        ("first_id", pa.uint64()),
+        ("last_id", pa.uint64()),
         ("anchor", pa.int64()),
         ("nearest", pa.uint32()),
         ("farthest", pa.uint32()),
@@ -60,7 +62,7 @@ def contexts_of(
 ) -> Iterator[pa.Table]:
     """Yield the distinct contexts of anchors with some fingerprints: CONTEXTS without PART.
 
-    doc_ids, ranks: (n,) of the texts; ranks ascend with them.
+    doc_ids, ranks: (n,) of the texts; doc_ids ascend, and a document with a smaller rank is preferred.
     """
     for anchors in repeated_anchors(units, part, fingerprints):
         if len(anchors.places):
@@ -78,9 +80,8 @@ def distinct_contexts(
     is_new = np.ones(len(order), np.int64)
     is_new[1:] = sorted_texts[1:] != sorted_texts[:-1]
     is_new[starts] = 1
-    best = order[starts]
-    lasts = np.append(starts[1:], len(order)) - 1
-    worst = order[lasts]  # the ids of a shard ascend with their ranks
+    lasts = order[np.append(starts[1:], len(order)) - 1]
+    best = order[best_of_runs(ranks[sorted_texts], starts)]
     firsts, stops = anchors.firsts[best], anchors.lasts[best] + part.window
     return pa.table(
         {
@@ -88,9 +89,9 @@ def distinct_contexts(
             "high": keys[best, 0],
             "low": keys[best, 1],
             "rank": ranks[texts[best]],
-            "worst": ranks[texts[worst]],
             "doc_id": doc_ids[texts[best]],
-            "worst_id": doc_ids[texts[worst]],
+            "first_id": doc_ids[texts[order[starts]]],
+            "last_id": doc_ids[texts[lasts]],
             "anchor": anchors.places[best] - units.ends[texts[best]],
             "nearest": (anchors.places - anchors.lasts)[best].astype(np.uint32),
             "farthest": (anchors.places - anchors.firsts)[best].astype(np.uint32),
@@ -100,6 +101,13 @@ def distinct_contexts(
             "starts": window_starts(units, part, firsts, anchors.lasts[best]),
         }
     )
+
+
+def best_of_runs(ranks: Ids, starts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the first index with the smallest rank of each run that begins at `starts`: (m,)."""
+    least = np.repeat(np.minimum.reduceat(ranks, starts), np.diff(np.append(starts, len(ranks))))
+    places = np.where(ranks == least, np.arange(len(ranks)), len(ranks))
+    return np.minimum.reduceat(places, starts)
 
 
 def window_starts(
@@ -129,16 +137,16 @@ def combined_contexts(contexts: pa.Table) -> pa.Table:
     lasts = order[np.append(starts[1:], len(order)) - 1]
     # A document in two parts of its text is counted once.
     again = np.zeros(len(order), np.int64)
-    again[1:] = columns["worst_id"][order][:-1] == columns["doc_id"][order][1:]
+    again[1:] = columns["last_id"][order][:-1] == columns["first_id"][order][1:]
     again[starts] = 0
-    combined = contexts.take(pa.array(order[starts]))
+    combined = contexts.take(pa.array(order[best_of_runs(columns["rank"][order], starts)]))
     documents = np.add.reduceat(columns["documents"][order].astype(np.int64) - again, starts)
     occurrences = np.add.reduceat(columns["occurrences"][order].astype(np.int64), starts)
     for name, values in (
         ("documents", documents.astype(np.uint32)),
         ("occurrences", occurrences.astype(np.uint32)),
-        ("worst", columns["worst"][lasts]),
-        ("worst_id", columns["worst_id"][lasts]),
+        ("first_id", columns["first_id"][order[starts]]),
+        ("last_id", columns["last_id"][lasts]),
     ):
         combined = combined.set_column(combined.schema.get_field_index(name), name, pa.array(values))
     return combined

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.part_tables import run_starts
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages.contexts import repeated_anchors
+from zyda_flows.tasks.passages.runs import Keys
 from zyda_flows.tasks.passages.spans import Places
 from zyda_flows.tasks.passages.units import Units
 from zyda_flows.tasks.recipe.passages import PassagePart
@@ -94,12 +95,12 @@ class RunsOfShard:
         self.columns = {name: column[order] for name, column in columns.items()}
         self.starts = run_starts(self.columns["high"], self.columns["low"])
         self.ends = np.append(self.starts[1:], len(runs))
-        self.high, self.low = self.columns["high"][self.starts], self.columns["low"][self.starts]
+        self.contexts = Keys(self.columns["high"][self.starts], self.columns["low"][self.starts])
         self.fingerprints = np.unique(columns["fingerprint"])
 
     def marks(self, units: Units, part: PassagePart, doc_ids: Ids) -> Marks:
         """Return the repeated windows of some texts."""
-        if not len(self.high):
+        if not len(self.starts):
             return NO_MARKS
         parts = [
             self.marks_of(units, part, anchors, doc_ids)
@@ -110,14 +111,7 @@ class RunsOfShard:
 
     def marks_of(self, units: Units, part: PassagePart, anchors: Anchors, doc_ids: Ids) -> Marks:
         keys = context_keys(units.values, units.lows, anchors, part.window)
-        found = np.minimum(np.searchsorted(self.high, keys[:, 0]), len(self.high) - 1)
-        while True:  # equal upper halves of different hashes follow each other
-            is_other = (self.high[found] == keys[:, 0]) & (self.low[found] < keys[:, 1])
-            is_other &= found + 1 < len(self.high)
-            if not is_other.any():
-                break
-            found = found + is_other
-        is_found = (self.high[found] == keys[:, 0]) & (self.low[found] == keys[:, 1])
+        found, is_found = self.contexts.find(keys[:, 0], keys[:, 1])
         found, places = found[is_found], anchors.places[is_found]
         counts = self.ends[found] - self.starts[found]
         rows = np.repeat(self.starts[found], counts) + np.arange(int(counts.sum()))

@@ -15,6 +15,7 @@ from zyda_flows.tasks.passages.search_jobs import STAGE, VERSION, ShardToSearch,
 from zyda_flows.tasks.passages.shards import ALL_PARTS, PassagesOfShard
 from zyda_flows.tasks.passages.shards import VERSION as SHARDS_VERSION
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.passages import PassagePart, with_preference
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import Job
@@ -45,8 +46,13 @@ def is_searched(recipe: Recipe, _: str) -> bool:
     return bool(recipe.passages)
 
 
+def searched_parts(recipe: Recipe) -> tuple[PassagePart, ...]:
+    """Return the parts of `passages`, with the preference of `dedup` where they have none of their own."""
+    return with_preference(recipe.passages, recipe.rounds)
+
+
 def settings_of(recipe: Recipe) -> str:
-    return ALL_PARTS.dump_json(recipe.passages, by_alias=True).decode()
+    return ALL_PARTS.dump_json(searched_parts(recipe), by_alias=True).decode()
 
 
 def order_keys(recipe: Recipe, sources: Sequence[SourcePlan], order: Preference) -> dict[str, str]:
@@ -80,7 +86,7 @@ def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan])
     planned = len(shards) * (JOBS_OF_SHARD * len(recipe.passages) + 1)
     searches = [
         PassageSearch(recipe.folder, shards, part, number, planned).run()
-        for number, part in enumerate(recipe.passages if shards else (), 1)
+        for number, part in enumerate(searched_parts(recipe) if shards else (), 1)
     ]
     jobs = [
         PassagesOfShard(

@@ -18,15 +18,14 @@ from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import Exchange, GatheredRows, gather_files, with_common_shift
 from zyda_flows.tasks.passages.context_jobs import ContextsOfShard
 from zyda_flows.tasks.passages.fingerprints import REPEATED
+from zyda_flows.tasks.passages.range_jobs import RepeatedOfRange, RunsOfRange
 from zyda_flows.tasks.passages.runs import RUNS
 from zyda_flows.tasks.passages.search_jobs import (
     STAGE,
     FingerprintsOfShard,
     GatheredContexts,
     GatheredRowsOfSearch,
-    RepeatedOfRange,
     RowsOfShard,
-    RunsOfRange,
     ShardToSearch,
     searched,
 )

@@ -7,12 +7,9 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import (
-    Choose,
     GatheredRows,
     PartJob,
     RowsByPart,
@@ -24,9 +21,7 @@ from zyda_flows.tasks.passages.fingerprints import (
     FINGERPRINTS,
     REPEATED,
     DistinctFingerprints,
-    repeated_fingerprints,
 )
-from zyda_flows.tasks.passages.runs import RUNS, read_contexts, runs_of
 from zyda_flows.tasks.passages.units import VERSION as UNITS_VERSION
 from zyda_flows.tasks.passages.units import units_of
 from zyda_flows.tasks.quality.document_filter import remaining_documents
@@ -38,7 +33,7 @@ from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdicts import ShardHistory
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.parts import bytes_of_part, write_parts
+from zyda_flows.tasks.storage.parts import write_parts
 from zyda_flows.tasks.storage.tables import write_artifact, write_table
 from zyda_flows.tasks.tokens.engine import TokenEngine, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
@@ -148,15 +143,6 @@ class FingerprintsOfShard(ShardJob, RowsByPart):
 
 
 @dataclass(frozen=True)
-class RepeatedOfRange(SearchJob, RowsByPart):
-    """The repeated fingerprints of a range, for each shard: REPEATED."""
-
-    def rows(self) -> pa.Table:
-        (fingerprints, parties), places = self.part_columns(FINGERPRINTS)
-        return repeated_fingerprints(fingerprints, parties, places, self.passages)
-
-
-@dataclass(frozen=True)
 class RowsOfShard(PartJob[Artifact], ArtifactJob):
     """The rows of all ranges for a shard, whose number is `part`, without PART."""
 
@@ -179,42 +165,6 @@ class GatheredContexts(GatheredRows):
 
     def make(self) -> Artifact:
         return write_rows(self, self.rows(), [PART.name, PLACE.name], compression="zstd")
-
-
-@dataclass(frozen=True)
-class RunsOfRange(SearchJob, RowsByPart):
-    """The runs of repeated windows in a range of fingerprints, for each shard: RUNS.
-
-    Contexts can be many times the text of a few fingerprints: they are compared in ranges of about RANGE_BYTES.
-    """
-
-    def rows(self) -> pa.Table:
-        assert self.shared_files
-        size = sum(
-            bytes_of_part(self.folder, artifact, self.part) for artifact in self.shared_files.artifacts
-        )
-        bits = (size // RANGE_BYTES).bit_length()
-        runs = pa.concat_tables(
-            [RUNS.empty_table(), *(self.runs(number, bits) for number in range(1 << bits))]
-        )
-        return runs.take(np.argsort(runs.column(PART.name).to_numpy(), kind="stable"))
-
-    def runs(self, number: int, bits: int) -> pa.Table:
-        """Return the runs of one of 2**bits ranges."""
-        naming = Naming(self.naming.number, self.naming.bits + bits)
-
-        def choose(table: pa.Table) -> pa.Table:
-            numbers = naming.parts(table.column("fingerprint").to_numpy())
-            return table.filter(pa.array(numbers == (self.part << bits) + number)) if bits else table
-
-        def read(move: Choose) -> tuple[list[pa.Table], NDArray[np.uint32]]:
-            assert self.shared_files
-            return self.shared_files.part(self.part, lambda table: move(choose(table)))
-
-        return runs_of(read_contexts(read), self.passages)
-
-    def make(self) -> Artifact:
-        return write_rows(self, self.rows(), [PART.name], shift=self.shift, compression="zstd")
 
 
 def write_rows(

@@ -91,7 +91,7 @@ class PassagesOfShard(RecordJob[ShardPassages]):
     def make(self) -> ShardPassages:
         runs = [RunsOfShard(read_table(self.folder, artifact)) for artifact in self.runs]
         passages, cuts = [PASSAGES.empty_table()], [CUTS.empty_table()]
-        if any(len(shard_runs.high) for shard_runs in runs):
+        if any(len(shard_runs.starts) for shard_runs in runs):
             for passages_of_batch, cuts_of_batch in self.batches(runs):
                 passages.append(passages_of_batch)
                 cuts.append(cuts_of_batch)

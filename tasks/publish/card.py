@@ -25,6 +25,7 @@ from zyda_flows.tasks.publish.evaluation_certificate import certificate
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.passages import with_preference
 from zyda_flows.tasks.words import and_replaced, counted, in_words
 
 FEW_REASONS = 4  # reasons that are listed in a sentence
@@ -163,7 +164,7 @@ def against(manifest: Published) -> list[str]:
 
 def passages(recipe: Recipe) -> list[str]:
     """Return sentences about the repeated passages that are cut, if the recipe has `passages`."""
-    sentences = [part.sentence for part in recipe.passages]
+    sentences = [part.sentence for part in with_preference(recipe.passages, recipe.rounds)]
     return [" ".join([*sentences, "`passages/` lists them."])] if sentences else []
 
 

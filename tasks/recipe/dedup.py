@@ -35,6 +35,13 @@ def preference(entry: str) -> str:
     return entry
 
 
+def preferences(entries: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse equal preferences."""
+    if len(set(entries)) < len(entries):
+        raise ValueError("an entry is given twice; remove one of them")
+    return entries
+
+
 Scope = Annotated[
     Literal["across", "global"],
     Field(
@@ -50,6 +57,7 @@ Prefer = Annotated[
         "column with `asc` or `desc`. A later entry decides between documents that are equal by the earlier ones.",
     ),
     BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
+    AfterValidator(preferences),
 ]
 Against = Annotated[
     tuple[Url, ...],
@@ -142,8 +150,6 @@ class Dedup(Strict):
 
     @model_validator(mode="after")
     def check_preferences(self) -> "Dedup":
-        if len(set(self.prefer)) < len(self.prefer):
-            raise ValueError("prefer: an entry is given twice; remove one of them")
         if self.scope == "across" and self.prefer[0] != "source":
             raise ValueError(
                 "prefer: scope across keeps all documents of a cluster's best source, so `source` must be "

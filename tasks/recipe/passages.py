@@ -1,12 +1,15 @@
 """The fields of a recipe's `passages`: passages that several documents share, and how they are cut."""
 
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
+from zyda_flows.tasks.recipe.dedup import Dedup, Prefer
 from zyda_flows.tasks.recipe.values import Flag, Number, Strict, one_or_more
 
 LEAST_CHARACTERS = 20
+BY_SOURCE = ("source",)
 LONGEST = 10_000
 Unit = Literal["characters", "words", "tokens", "sentences"]
 Except = Literal["brackets", "headings", "latex"]
@@ -33,9 +36,13 @@ class PassagePart(Strict):
     within: Flag = Field(False, description="Also what is repeated inside a document.")
     keep: Literal["best", "none", "all"] = Field(
         "best",
-        description="`best` keeps the copy of the most preferred document, by the rank of its source, its file and "
-        "its row; copies of protected sources come first. `none` cuts all copies. `all` cuts nothing, and only "
-        "publishes the table `passages/`.",
+        description="`best` keeps the copy of the most preferred document; copies of protected sources come first. "
+        "`none` cuts all copies. `all` cuts nothing, and only publishes the table `passages/`.",
+    )
+    prefer: Prefer | None = Field(
+        None,
+        description="Which document keeps its copy: entries as in `dedup`; then source, file and row decide. By "
+        "default the first `prefer` in `dedup` that is not `source`, if there is one.",
     )
     cut: Literal["exact", "sentence", "line", "paragraph"] = Field(
         "exact",
@@ -57,6 +64,15 @@ class PassagePart(Strict):
         description="Remove a document as a whole if it would lose more than this share of its bytes. A document "
         "with the kept copy of a passage is never removed.",
     )
+
+    @property
+    def is_by_source(self) -> bool:
+        """Whether source, file and row alone decide which document keeps its copy."""
+        return self.preference == BY_SOURCE
+
+    @property
+    def preference(self) -> tuple[str, ...]:
+        return self.prefer or BY_SOURCE
 
     @property
     def window(self) -> int:
@@ -84,8 +100,11 @@ class PassagePart(Strict):
         where = "of different sources " if self.scope == "across" else ""
         also = "; so were repeats inside a document" if self.within else ""
         grown = f", with all {self.cut}s that they touch" if self.cut != "exact" else ""
+        preferred = "best-ranked document"
+        if not self.is_by_source:
+            preferred = "first document by " + ", then ".join(f"`{entry}`" for entry in self.preference)
         ends = {
-            "best": f"were cut except in the best-ranked document{grown}",
+            "best": f"were cut except in the {preferred}{grown}",
             "none": f"were cut in all documents{grown}",
             "all": "were listed, and not cut",
         }
@@ -194,6 +213,12 @@ AnyPart = Annotated[
 def kind_name(part: PassagePart) -> str:
     """Return the kind of a part: length, lines or paragraphs."""
     return kind_of(part)[1:-1]
+
+
+def with_preference(parts: Sequence[PassagePart], rounds: Iterable[Dedup]) -> tuple[PassagePart, ...]:
+    """Return the parts with the preference of the rounds where they have none of their own."""
+    default = next((each.prefer for each in rounds if each.prefer != BY_SOURCE), BY_SOURCE)
+    return tuple(part.model_copy(update={"prefer": part.prefer or default}) for part in parts)
 
 
 def check_kinds_differ(parts: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:

@@ -329,7 +329,7 @@ def test_missing_preferred_column_is_reported_before_any_work(dated):
         ),
         ({"dedup": {"prefer": ["date down"]}}, "dedup.prefer[0]: `source`, `longest`, or a column with"),
         ({"dedup": {"prefer": [" desc"]}}, "dedup.prefer[0]: `source`, `longest`, or a column with"),
-        ({"dedup": {"prefer": ["source", "source"]}}, "dedup: prefer: an entry is given twice"),
+        ({"dedup": {"prefer": ["source", "source"]}}, "dedup.prefer: an entry is given twice"),
         (
             {"dedup": {"prefer": ["longest"]}},
             "dedup: prefer: scope across keeps all documents of a cluster's best",

@@ -272,3 +272,16 @@ def test_plan_as_json_is_valid_and_errors_are_single_lines(corpus):
     process = zyda_here("plan", str(corpus.path))
     assert (process.returncode, process.stderr.count("\n")) == (1, 1)
     assert "worst-5.jsonl.zst" in process.stderr
+
+
+def test_planned_size_is_without_the_passages_that_the_sample_cuts(corpus):
+    recipe = corpus.load(passages=[{"length": 50, "keep": "none"}])
+    planned_build = planned(recipe)
+    ledger = build_here(recipe)
+    cut = ledger.cut("cuts", "best").tokens
+    assert cut
+    (best,) = (source for source in planned_build.sources if source.source == "best")
+    kept = 1 - cut / (cut + ledger.of("cuts", "best").tokens)
+    assert best.kept == pytest.approx(kept)
+    share = ledger.cut("cuts").tokens / ledger.of("ingest").tokens
+    assert f"`passages` cut {share:.1%} of the sample's tokens" in " ".join(planned_build.notes)

@@ -9,7 +9,7 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import document_names, exchange
 from zyda_flows.tasks.errors import BadRecipe, TooMuchLost
 from zyda_flows.tasks.lookup.explain import explain
-from zyda_flows.tasks.passages import context_jobs, search, search_jobs
+from zyda_flows.tasks.passages import context_jobs, range_jobs, search
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.textkernels import anchors
@@ -151,7 +151,7 @@ def test_cut_tokens_are_printed(shared_corpus):
 LIMITS = {
     (anchors, "WINDOWS_AT_ONCE"): 64, (context_jobs, "HELD_BYTES"): 2000, (document_names, "PART_ROWS"): 20,
     (exchange, "MOST_FILES"): 2, (exchange, "MOST_PARTS"): 4, (search, "PART_BYTES"): 1500,
-    (search_jobs, "RANGE_BYTES"): 1000,
+    (range_jobs, "RANGE_BYTES"): 1000, (range_jobs, "FILE_BYTES"): 1000,
 }  # fmt: skip
 
 
@@ -254,6 +254,60 @@ def test_rights_of_sources(shared_corpus):
         build_here(shared_corpus.load(passages=PARTS, max_loss={"passages": 0.01}))
 
 
+def longest_first(name):
+    return -len(next(texts[name] for texts in SOURCES.values() if name in texts).encode())
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize(
+    ("prefer", "order"),
+    [
+        ("longest", longest_first),
+        ("name desc", lambda name: [-ord(letter) for letter in name]),
+        (["stars desc", "name asc"], lambda name: name),  # all have equal stars
+    ],
+)
+def test_preferred_documents_own_passages(shared_corpus, monkeypatch, prefer, order, is_large):
+    write_rows(shared_corpus.folder / "in/best.parquet", rows(b1=SOURCES["best"]["b1"], b2=OWN["b2"]))
+    owner = min(("b1", "m1", "w2"), key=order)
+    for (module, name), value in LIMITS.items() if is_large else ():
+        monkeypatch.setattr(module, name, value)
+    recipe = shared_corpus.load(
+        passages=[{**PARTS[0], "prefer": prefer}], shard_mib=0.0002 if is_large else 256
+    )
+    build_here(recipe)
+    assert [name for name, text in texts_of(recipe).items() if SHARED in text] == [owner]
+    (preferred,) = {row["owner_id"] for row in table_of(recipe, "passages") if row["documents"] > 2}
+    assert {row["name"] for row in all_rows(recipe) if row["doc_id"] == preferred} == {owner}
+
+
+def test_preference_of_duplicates_is_the_default(shared_corpus):
+    sources = shared_corpus.recipe["sources"]
+    longest = min(("b1", "m1", "w2"), key=longest_first)
+    dedup = [{"exact": "text"}, {"exact": "normalised", "scope": "global", "prefer": "longest"}]
+    recipe = shared_corpus.load(passages=PARTS, dedup=dedup)
+    build_here(recipe)
+    assert [name for name, text in texts_of(recipe).items() if SHARED in text] == [longest]
+    card = recipe.folder.read("published/README.md").decode()
+    assert "share were cut except in the first document by `longest`." in card
+    recipe = shared_corpus.load(passages=[{**PARTS[0], "prefer": "source"}], dedup=dedup)
+    build_here(recipe)
+    assert longest != "b1"
+    assert [name for name, text in texts_of(recipe).items() if SHARED in text] == ["b1"]
+    protected = [*sources[:2], {**sources[2], "protect": True}]
+    recipe = shared_corpus.load(passages=PARTS, dedup=dedup, sources=protected)
+    build_here(recipe)
+    assert [name for name, text in texts_of(recipe).items() if SHARED in text] == ["w2"]
+
+
+def test_preference_by_a_missing_column_is_refused(shared_corpus):
+    recipe = shared_corpus.load(passages=[{**PARTS[0], "prefer": "score desc"}])
+    with pytest.raises(
+        BadRecipe, match=r"passages\[0\]\.prefer: source best: score desc: column score is missing"
+    ):
+        build_here(recipe)
+
+
 def test_documents_are_dropped_unless_they_own(shared_corpus):
     recipe = shared_corpus.load(passages=[{"length": LENGTH, "drop_document": 0.3}])
     build_here(recipe)
@@ -272,6 +326,8 @@ def test_documents_are_dropped_unless_they_own(shared_corpus):
         ([{"length": 50, "drop_document": 1.5}], "drop_document: expected at most 1"),
         ([{"length": 50}, {"length": 60}], "two parts with `length`; give one"),
         ([{"cut": "line"}], "length"),
+        ([{"length": 50, "prefer": ["longest", "longest"]}], "prefer: an entry is given twice"),
+        ([{"length": 50, "prefer": "newest"}], "`source`, `longest`, or a column"),
     ],
 )
 def test_errors_of_the_recipe(shared_corpus, part, fault):

@@ -13,6 +13,7 @@ from passages_here import marked_windows, repeated_windows, search_here
 from small_corpus import TOKENIZER
 from tokenizers import Tokenizer
 
+from zyda_flows.tasks.passages.marks import passages_of
 from zyda_flows.tasks.passages.units import units_of
 from zyda_flows.tasks.recipe.passages import LongPassages, RepeatedLines, RepeatedParagraphs
 from zyda_flows.tasks.tokens.engine import TokenEngine
@@ -122,6 +123,29 @@ def test_ccnet_and_exceptions():
     right = "page 23 OF 11\n# Heading\n{\n\\begin{document}\nAnother line\n"
     shards = search_here([[left], [right]], part)
     assert sorted(marked_windows(shards)) == [(0, 0), ((1 << 54) + 1, 0)]
+
+
+@pytest.mark.parametrize(("most_bytes", "documents"), [(1, 2), (3_000, 8), (30_000, 8)])
+@pytest.mark.parametrize(("length", "scope", "within"), [(20, "across", False), (47, "global", True)])
+def test_contexts_compared_in_local_files(tmp_path, most_bytes, documents, length, scope, within):
+    part = LongPassages(length=length, scope=scope, within=within)
+    sources = [texts[:documents] for texts in texts_with_repeats(4, length)]
+    shards = search_here(sources, part, large=(tmp_path, most_bytes))
+    assert marked_windows(shards) == repeated_windows(
+        by_document(shards, list), length, scope=scope, within=within
+    )
+    for shard, other in zip(shards, search_here(sources, part), strict=True):
+        found, expected = (
+            passages_of(each.marks, each.units, each.texts, each.doc_ids, part, 1) for each in (shard, other)
+        )
+        assert found == expected
+    assert not [*tmp_path.iterdir()]
+
+
+def test_words_compared_in_local_files(tmp_path):
+    part = LongPassages(length=7, unit="words")
+    shards = search_here(texts_with_repeats(2, 7, WORDS, " "), part, large=(tmp_path, 500))
+    assert marked_windows(shards) == repeated_windows(by_document(shards, str.split), 7)
 
 
 @settings(deadline=None, max_examples=60)
