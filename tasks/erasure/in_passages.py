@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.erasure.in_shards import Shard
+from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages.passages import CutFacts
 from zyda_flows.tasks.planning.last_build import last_build
@@ -33,12 +34,16 @@ def tables_of_shards(folder: Folder, shards: Sequence[Shard]) -> list[tuple[Shar
     manifest = read_record(folder, paths[0], Manifest) if paths else None
     if manifest is None:
         return []
-    cuts, passages = manifest.facts_as(CutFacts).cuts, iter(manifest.artifacts)
-    own = {source: [shard for shard in shards if shard.source == source] for source in cuts}
+    facts = manifest.facts_as(CutFacts)
+    if facts.cuts.keys() - facts.passages.keys():
+        raise Denied(
+            f"{folder.url}: the last build is of another version of this software; build the corpus again"
+        )
+    own = {source: [shard for shard in shards if shard.source == source] for source in facts.cuts}
     return [
-        (shard, (next(passages), table))
-        for source, tables in cuts.items()
-        for shard, table in zip(own[source], tables, strict=True)
+        (shard, (passages, cuts))
+        for source, tables in facts.cuts.items()
+        for shard, passages, cuts in zip(own[source], facts.passages[source], tables, strict=True)
     ]
 
 

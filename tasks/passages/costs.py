@@ -9,6 +9,7 @@ from zyda_flows.tasks.passages.search import context_parts, estimated_fingerprin
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.stage.cost import StageCost, Workload
+from zyda_flows.tasks.stage.shared_files import planned_groups
 
 REPEATED = 0.1  # share of fingerprints that are repeated; 3 to 16 % of technical documentation
 SHARD_JOBS = 4  # of a part, for each shard
@@ -26,4 +27,6 @@ def passages_cost(workload: Workload, subject: Subject, name: str) -> Iterable[S
         context_bits = context_parts(round(anchors * REPEATED), part).bit_length()
         for ranges in (len(Naming.for_rows(anchors).numbers), 1 << context_bits):
             calls += ranges + gathering_jobs(shards, ranges) + gathering_jobs(ranges, shards)
+    for size in searched:
+        calls += sum(shards > 1 for shards in planned_groups(size, subject.published_mib))
     yield StageCost(name, replace(workload.by_shard(name), calls=calls))

@@ -19,6 +19,7 @@ from zyda_flows.tasks.recipe.passages import PassagePart, with_preference
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import Job
+from zyda_flows.tasks.stage.shared_files import JoinedTables, groups_of_shards, joined_by_group
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
@@ -29,9 +30,16 @@ JOBS_OF_SHARD = 4  # of a part: fingerprints, which are repeated, contexts, and 
 
 
 class CutFacts(Facts):
-    """The facts of the manifest: the tables of cut documents, by source, in the order of the shards."""
+    """The facts of the manifest: the tables of passages and of cut documents of each shard, by source."""
 
     cuts: dict[str, tuple[Artifact, ...]] = {}
+    passages: dict[str, tuple[Artifact, ...]] = {}
+
+
+class PassagesOfShards(JoinedTables):
+    """The passages of shards that share a published file."""
+
+    stage, version = STAGE, SHARDS_VERSION
 
 
 def is_searched(recipe: Recipe, _: str) -> bool:
@@ -59,7 +67,7 @@ def key(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> s
     protected = [source.name for source in recipe.sources if source.protect]
     exempt = [source.name for source in recipe.sources if source.exempt]
     listed = [[source.source, source.number, source.listing] for source in sources]
-    parameters = [settings_of(recipe), protected, exempt, listed, SHARDS_VERSION]
+    parameters = [settings_of(recipe), protected, exempt, listed, SHARDS_VERSION, recipe.published_mib]
     return stage_key(STAGE, VERSION, parameters, *(i for trail in trails for i in trail.identities))
 
 
@@ -92,13 +100,19 @@ def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan])
         for number, shard in enumerate(shards)
     ]
     made = fan_out(Job.__call__, jobs, stage=STAGE, source=None, planned=planned)
-    cuts = dict[str, tuple[Artifact, ...]]()
-    for shard, result in zip(shards, made, strict=True):
-        cuts[shard.source] = (*cuts.get(shard.source, ()), result.cuts)
+    cuts, found = dict[str, tuple[Artifact, ...]](), dict[str, tuple[Artifact, ...]]()
+    files, run_jobs = list[Artifact](), partial(fan_out, Job.__call__, stage=STAGE, source=None)
+    for source in dict.fromkeys(shard.source for shard in shards):
+        own = [i for i, shard in enumerate(shards) if shard.source == source]
+        cuts[source] = tuple(made[i].cuts for i in own)
+        found[source] = tuple(made[i].passages for i in own)
+        groups = groups_of_shards([shards[i].history.shard for i in own], recipe.published_mib)
+        join = partial(PassagesOfShards, recipe.folder, source)
+        files += joined_by_group(found[source], groups, join, run_jobs)
     return Manifest(
         stage=STAGE,
-        artifacts=tuple(each.passages for each in made),
-        facts=CutFacts(cuts=cuts).written(),
+        artifacts=tuple(files),
+        facts=CutFacts(cuts=cuts, passages=found).written(),
         intermediate=tuple(artifact.path for search in searches for artifact in search.intermediate),
     )
 

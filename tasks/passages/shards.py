@@ -39,7 +39,7 @@ from zyda_flows.tasks.tokens.engine import EngineDiffers
 from zyda_flows.tasks.tokens.stored import stored_engine
 from zyda_flows.textkernels.buffers import text_buffers
 
-VERSION = 1
+VERSION = 2
 REPEATED_PASSAGES = "repeated_passages"
 PLACES = pa.list_(pa.uint32())
 CUTS = pa.schema(
@@ -95,7 +95,7 @@ class PassagesOfShard(RecordJob[ShardPassages]):
             for passages_of_batch, cuts_of_batch in self.batches(runs):
                 passages.append(passages_of_batch)
                 cuts.append(cuts_of_batch)
-        name, source = f"{self.source}-{self.name}", self.source
+        name, source = f"{self.source}/{self.name}", self.source
         path = artifact_path(f"{STAGE}-cuts", source, self.name, self.key)
         return self.recorded(
             ShardPassages(

@@ -118,9 +118,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
     }
     sources = [*files]
     tables = [
-        place
-        for place in sorted(places)
-        if re.fullmatch(r"(clusters|pairs|contradictions)[2-9]?|passages", place)
+        place for place in sorted(places) if re.fullmatch(r"(clusters|pairs|contradictions)[2-9]?", place)
     ]
     everything = {
         "config_name": "default",
@@ -129,6 +127,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         "columns": ["doc_id", "source", "text", "n_tokens"],
     }
     removed = {"config_name": "removed", "data_files": "removed/*/*.parquet", "columns": REMOVED.names}
+    passages = {"config_name": "passages", "data_files": "passages/*/*.parquet"}
     found: list[dict[str, Any]] = [
         *([everything] if sources else []),
         *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
@@ -138,6 +137,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
             for place in folders[name][:MOST_COMPONENTS]
         ),
         *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in tables),
+        *([passages] if any(place.startswith("passages/") for place in places) else []),
         *(
             {"config_name": f"vectors-{judge}", "data_files": f"vectors/{judge}/*/*.parquet"}
             for judge in dict.fromkeys(each.judge for each in manifest.vectors or () if each.documents)

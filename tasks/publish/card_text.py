@@ -45,7 +45,7 @@ passages; with `removed` the removed documents.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
 - `pairs/*.parquet`, `contradictions/*.parquet`: similar documents with the cosines of their vectors and the facts
   that differ, and the pairs that contradict each other, if a deduplication round is semantic.
-- `passages/*.parquet`: the repeated passages, if the recipe has `passages`: document, first and last character
+- `passages/*/*.parquet`: the repeated passages, if the recipe has `passages`: document, first and last character
   before anything was cut, and the document that owns them.
 - `audit/*.parquet`: a sample of the removed near-duplicates, each with the most similar kept document and the
   similarities.

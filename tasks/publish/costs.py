@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from zyda_flows.tasks.dedup.costs import cluster_files
 from zyda_flows.tasks.documents.planning import count_columns
-from zyda_flows.tasks.publish.file_groups import file_groups, most_text
+from zyda_flows.tasks.passages.search_jobs import STAGE as PASSAGES
 from zyda_flows.tasks.publish.published_shards import COUNTS
 from zyda_flows.tasks.quality.stored_vectors import STAGE as VECTORS
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -18,6 +18,8 @@ from zyda_flows.tasks.signatures.costs import published_key_files, remaining
 from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import StageCost, Workload, documents_of, scaled, shards_of
+from zyda_flows.tasks.stage.file_groups import most_text
+from zyda_flows.tasks.stage.shared_files import planned_groups
 from zyda_flows.tasks.stage.trees import jobs_of_tree, tree_cost
 from zyda_flows.tasks.storage.folder import BLOCK_BYTES
 
@@ -39,12 +41,9 @@ def publish_cost(workload: Workload, subject: Subject, name: str) -> Iterable[St
 
 def document_files(workload: Workload, recipe: Recipe) -> dict[str, int]:
     """Return the number of published files of documents of each source, without folders of components."""
-    files = dict[str, int]()
-    for name, source in workload.sources.items():
-        shards = len(source.shards)
-        texts, documents = ([size / max(1, shards)] * shards for size in (source.text, source.documents))
-        files[name] = len(file_groups(source.shards, texts, documents, recipe.published_mib))
-    return files
+    return {
+        name: len(planned_groups(source, recipe.published_mib)) for name, source in workload.sources.items()
+    }
 
 
 def largest_published(workload: Workload, recipe: Recipe, written: int) -> float:
@@ -64,14 +63,26 @@ def files_by_folder(workload: Workload, recipe: Recipe) -> dict[str, int]:
         if recipe.publish_bands:
             bands, place = dedup_round.dedup.key_bands, dedup_round.name_of("bands")
             files |= {f"{place}/{band:03d}": ranges for band in range(bands)}
-    return files | vector_files(workload, recipe)
+    if recipe.passages:
+        searched = (name for name in documents if not recipe.source(name).exempt)
+        files |= {f"{PASSAGES}/{name}": documents[name] for name in searched}
+    return files | vector_files(workload, recipe) | files_aside(workload, recipe)
+
+
+def files_aside(workload: Workload, recipe: Recipe) -> dict[str, int]:
+    """Return the most published files of rows set aside of each folder: each shard has such rows, but few."""
+    return {
+        f"set_aside/{name}": len(planned_groups(replace(source, text=0, documents=0), recipe.published_mib))
+        for name, source in workload.sources.items()
+        if recipe.on_bad_rows_of(recipe.source(name)) == "set_aside"
+    }
 
 
 def vector_files(workload: Workload, recipe: Recipe) -> dict[str, int]:
     """Return the number of published files of vectors of each folder."""
     return {
-        f"{VECTORS}/{judge.name}/{name}": len(source.shards)
-        for name, source in workload.sources.items()
+        f"{VECTORS}/{judge.name}/{name}": files
+        for name, files in document_files(workload, recipe).items()
         for judge in recipe.judges_of(name)
         if judge.name in recipe.publish_vectors
     }

@@ -29,7 +29,6 @@ from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.publish.costs import PUBLISH, publish_cost
-from zyda_flows.tasks.publish.file_groups import file_groups, input_file_of
 from zyda_flows.tasks.publish.published_columns import (
     added_to_removed,
     check_published_names,
@@ -40,12 +39,18 @@ from zyda_flows.tasks.quality.ingested import IngestFacts, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.document_components import COMPONENT
 from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.file_groups import input_file_of
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
+from zyda_flows.tasks.stage.shared_files import (
+    JoinedTables,
+    groups_of_pieces,
+    histories_of_files,
+    joined_by_group,
+)
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.trees import merge_in_tree
 from zyda_flows.tasks.stage.verdicts import (
-    ShardHistory,
     Trail,
     load_histories,
 )
@@ -53,6 +58,8 @@ from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, load_manifest
 from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.tables import read_table, write_table
+
+ASIDE = "set_aside"
 
 
 class PublishedSource(Facts):
@@ -113,6 +120,12 @@ class SumOfCounts(ArtifactJob):
         return write_table(self.folder, self.path, self.name, with_others(counted, limits().component_names))
 
 
+class RowsAsideOfFile(JoinedTables):
+    """The rows set aside of consecutive pieces of a source."""
+
+    stage, version = ASIDE, VERSION
+
+
 def key(recipe: Recipe, trail: Trail) -> str:
     named = count_columns(recipe, trail.source)
     params = [has_folders(recipe, trail.source), named, recipe.published_mib]
@@ -167,7 +180,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         out=total(shard.counts for shard in kept),
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
-            set_aside=set_aside_of(facts, later_manifests),
+            set_aside=shared_rows_aside(recipe, source, set_aside_of(facts, later_manifests)),
             documents=documents_of_inputs(jobs, files),
             counted=counted,
             joins=join_accounts(later_manifests),
@@ -191,20 +204,6 @@ def score_percentiles(manifests: Sequence[Manifest]) -> tuple[ScorePercentiles, 
     return tuple(each for facts in found for each in facts.percentiles)
 
 
-def histories_of_files(
-    histories: Sequence[ShardHistory], published_mib: float | None
-) -> list[tuple[ShardHistory, ...]]:
-    """Return the shards of each published file, ascending by their documents."""
-    shards = [history.shard for history in histories]
-    groups = file_groups(
-        [shard.name for shard in shards],
-        [shard.counts.bytes for shard in shards],
-        [shard.counts.documents for shard in shards],
-        published_mib,
-    )
-    return [tuple(histories[i] for i in group) for group in groups]
-
-
 def documents_of_inputs(
     jobs: Sequence[ShardsToPublish], files: Sequence[FilesOfShards]
 ) -> tuple[tuple[int, int], ...]:
@@ -214,6 +213,13 @@ def documents_of_inputs(
         for history, documents in zip(job.histories, published.documents, strict=True):
             sums[input_file_of(history.shard.name)] += documents
     return tuple(sorted(sums.items()))
+
+
+def shared_rows_aside(recipe: Recipe, source: str, tables: Sequence[Artifact]) -> tuple[Artifact, ...]:
+    """Return the files of rows set aside of a source. The tables of many pieces share a file."""
+    run_jobs = partial(fan_out, ArtifactJob.__call__, stage=ASIDE, source=source)
+    groups = groups_of_pieces(tables, recipe.published_mib)
+    return tuple(joined_by_group(tables, groups, partial(RowsAsideOfFile, recipe.folder, source), run_jobs))
 
 
 def set_aside_of(facts: IngestFacts, later_manifests: Sequence[Manifest]) -> tuple[Artifact, ...]:

@@ -147,8 +147,9 @@ def test_planned_files_are_the_published_files_if_none_is_empty(tasks):
     _, run, (planned, published) = tasks
     assert planned["many"] == FILES / 2
     assert planned["many"] + planned["lines"] == run["publish"]
+    assert planned["passages/many"] == planned["vectors/own/many"] == planned["many"]
     for place in ("many", "lines", "removed/many", "removed/lines", "vectors/own/many"):
         assert planned[place] >= published[place] > 0
     for place in ("bands/000", "bands2/003", "clusters2"):
         assert planned[place] == published[place]
-    assert published.keys() - planned.keys() <= {"", "overlap", "overlap2", "contamination", "passages"}
+    assert published.keys() - planned.keys() <= {"", "overlap", "overlap2", "contamination"}

@@ -142,7 +142,7 @@ def test_cut_tokens_are_printed(shared_corpus):
         "Passages of at least 100 characters that several documents share were cut in all documents, with all "
         "lines that they touch. `passages/` lists them." in card
     )
-    assert "- config_name: passages\n  data_files: passages/*.parquet\n" in card
+    assert "- config_name: passages\n  data_files: passages/*/*.parquet\n" in card
     (doc_id, *_) = (row["doc_id"] for row in table_of(recipe, "passages"))
     assert "all copies are cut" in zyda_here("explain", str(shared_corpus.path), str(doc_id)).stdout
 

@@ -63,7 +63,7 @@ def test_each_configuration_has_a_name_that_datasets_accepts():
     """Subfolders of a source whose name begins with `clusters`, and a subfolder with the name of another source."""
     sources = ("clusters-web", "a", "a-b", "removed-x")
     places = {
-        "clusters-web/2", "a/b", "a/c", "a-b", "removed-x", "clusters", "clusters3", "passages", "pairs2",
+        "clusters-web/2", "a/b", "a/c", "a-b", "removed-x", "clusters", "clusters3", "passages/a", "pairs2",
         "contradictions", "removed/a",
     }  # fmt: skip
     manifest = SimpleNamespace(vectors=None, ledger=SimpleNamespace(sources=sources))
@@ -73,7 +73,7 @@ def test_each_configuration_has_a_name_that_datasets_accepts():
         ("removed-x", "removed-x/*.parquet"), ("clusters-web-2", "clusters-web/2/*.parquet"),
         ("a-c", "a/c/*.parquet"), ("clusters", "clusters/*.parquet"), ("clusters3", "clusters3/*.parquet"),
         ("contradictions", "contradictions/*.parquet"), ("pairs2", "pairs2/*.parquet"),
-        ("passages", "passages/*.parquet"), ("removed", "removed/*/*.parquet"),
+        ("passages", "passages/*/*.parquet"), ("removed", "removed/*/*.parquet"),
     ]  # fmt: skip
 
 

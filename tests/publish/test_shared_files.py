@@ -4,10 +4,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, contents, listed_files, prose, rows, table_of, write_rows
+from token_judges import random_judge
 
 from zyda_flows.tasks.corpus.documents import published_row, published_texts, removal_row
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check, strangers_in
 from zyda_flows.tasks.publish import published_shards
 from zyda_flows.tasks.publish.published_shards import publish_shards
 from zyda_flows.tasks.storage.documents import row_groups
@@ -147,3 +149,59 @@ def test_memory_of_the_writing_task_does_not_depend_on_its_shards(many, monkeypa
         build_here(many.load(name=name, published_mib=published_mib))
     assert {*peaks} == {1, 4, 12}
     assert max(peaks[12]) < 1.5 * max(peaks[4])
+
+
+def test_tables_beside_the_documents_share_files_with_them(many):
+    """Passages and vectors are in one file for each file of documents; rows set aside share files by their size."""
+    for number in range(12):
+        shared = {f"pair{number}": f"{prose(f'{number}', 60)} {prose('common', 40)}"}
+        bad = [{"name": f"bad{number}", "stars": 1, "text": None}]
+        own = {f"own{number}_{i}": prose(f"{number} {i}", 150) for i in range(4)}
+        write_rows(many.folder / f"in/all-{number:02d}.parquet", [*rows(**own, **shared), *bad])
+    judge = {"name": "own", "model": str(random_judge(many.folder / "own"))}
+    options = {
+        "passages": [{"length": 60}], "judges": [judge], "publish_vectors": "own", "on_bad_rows": "set_aside",
+    }  # fmt: skip
+    recipe, single = many.load(**options), many.load(name="single", published_mib=1e-6, **options)
+    for each in (recipe, single):
+        build_here(each)
+    documents = [path.rpartition("/")[2][:14] for path in digests_in(recipe, "all/")]
+    assert 1 < len(documents) < 12
+    for place, names in {
+        "passages": documents,
+        "vectors/own": documents,
+        "set_aside": ["000000-000", "000008-000"],
+    }.items():
+        assert [
+            path.removeprefix(f"{place}/all/")[: len(names[0])]
+            for path in digests_in(recipe, f"{place}/all/")
+        ] == names
+        assert len(digests_in(single, f"{place}/all/")) == 12
+        shared = table_of(recipe, place)
+        assert shared == table_of(single, place)
+        assert len(shared) >= 12
+    assert faults_in(recipe) == []
+
+
+def faults_in(recipe):
+    items, faults = files_to_check(recipe)
+    return [*faults, *faults_of(recipe, items, lambda item: None)]
+
+
+def test_new_inputs_do_not_rewrite_the_passages_of_others(many):
+    for number in range(12):
+        text = f"{prose(f'{number}', 150)} {prose('common', 40)}"
+        write_rows(many.folder / f"in/all-{number:02d}.parquet", rows(**{f"d{number}": text}))
+    recipe = many.load(passages=[{"length": 60}], published_mib=0.004)
+    build_here(recipe)
+    before = digests_in(recipe, "passages/all/")
+    assert 2 < len(before) < 12
+    write_rows(many.folder / "in/all-12.parquet", rows(new=prose("new", 150)))
+    build_here(recipe)
+    assert digests_in(recipe, "passages/all/") == before  # the new input has no passage, and its own file
+    pair = f"{prose('one of a pair', 40)} "
+    write_rows(many.folder / "in/all-13.parquet", rows(one=pair + prose("one", 90)))
+    write_rows(many.folder / "in/all-14.parquet", rows(two=pair + prose("two", 90)))
+    build_here(recipe)
+    assert len(changed(before, digests_in(recipe, "passages/all/"))) == 1
+    assert not strangers_in(recipe)

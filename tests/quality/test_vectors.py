@@ -15,8 +15,8 @@ from zyda_flows.tasks.errors import BadRecipe, BadRequest, Denied, NotConserved,
 from zyda_flows.tasks.lookup.nearest_meaning import nearest_in_meaning
 from zyda_flows.tasks.lookup.verify_and_clean import files_to_check, orphans_of, strangers_in
 from zyda_flows.tasks.quality import stored_vectors, token_models
+from zyda_flows.tasks.quality.vector_files import VectorsOfFile
 from zyda_flows.tasks.quality.vector_forms import quantised
-from zyda_flows.tasks.quality.vectors import VectorsOfShard
 
 
 def other_head(judge, folder, *, replaced=False):
@@ -137,8 +137,8 @@ def test_body_runs_once_for_two_heads_and_answers_do_not_change(corpus, judges, 
 
 
 def test_missing_vector_ends_the_build(corpus, judges, monkeypatch):
-    kept = VectorsOfShard.kept_and_judged
-    monkeypatch.setattr(VectorsOfShard, "kept_and_judged", lambda job: kept(job)[1:])
+    kept = VectorsOfFile.kept_and_judged
+    monkeypatch.setattr(VectorsOfFile, "kept_and_judged", lambda job, history: kept(job, history)[1:])
     sources = corpus.recipe["sources"][1:2]
     recipe = corpus.load(
         judges=[{"name": "a", "model": str(judges[0])}], publish_vectors="a", sources=sources

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zyda_flows.tasks.publish import file_groups as module
-from zyda_flows.tasks.publish.file_groups import file_groups, most_text
+from zyda_flows.tasks.stage import file_groups as module
+from zyda_flows.tasks.stage.file_groups import file_groups, most_text
 
 PLACES = st.tuples(st.integers(0, 40), st.integers(0, 5), st.integers(0, 3))
 SHARDS = st.dictionaries(PLACES, st.integers(0, 12), min_size=1, max_size=60)
