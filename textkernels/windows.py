@@ -99,6 +99,64 @@ def find_class(c, first, hashes, slots):
 
 
 @njit(cache=True, nogil=True)
+def same_units(data, a, b, count, size_a, size_b, step):
+    """Return how many units are equal from bytes a and b on, at most `count`. step: 1 forwards, -1 backwards."""
+    for k in range(count):
+        at, other = a + step * k * size_a, b + step * k * size_b
+        for byte in range(max(size_a, size_b)):
+            left = data[at + byte] if byte < size_a else np.uint8(0)
+            right = data[other + byte] if byte < size_b else np.uint8(0)
+            if left != right:
+                return k
+    return count
+
+
+@njit(cache=True, nogil=True)
+def is_repeated(lowest, highest, documents, occurrences, least, within):
+    return (lowest != highest and documents >= least) or (within and occurrences > 1)
+
+
+@njit(cache=True, nogil=True)
+def _runs_of_pair(data, starts, sizes, a, nearest, farthest, facts, length, least, within, runs, n):
+    """Write the runs of the contexts a and a + 1, which are compared unit by unit; return runs and their number."""
+    b = a + 1
+    low, high = max(nearest[a], nearest[b]), min(farthest[a], farthest[b])
+    at, other = starts[a] + farthest[a] * sizes[a], starts[b] + farthest[b] * sizes[b]
+    before = same_units(data, at - sizes[a], other - sizes[b], max(high, 0), sizes[a], sizes[b], -1)
+    after = same_units(data, at, other, max(length - low, 0), sizes[a], sizes[b], 1)
+    # Both have the windows at the distances [low, high].
+    low, high = max(low, length - after), min(high, before)
+    together = facts[a, 2] + facts[b, 2]
+    is_shared = is_repeated(
+        min(facts[a, 0], facts[b, 0]), max(facts[a, 1], facts[b, 1]), together, facts[a, 3] + facts[b, 3],
+        least, within,
+    )  # fmt: skip
+    for c in range(a, b + 1):
+        fact = facts[c]
+        own = c if is_repeated(fact[0], fact[1], fact[2], fact[3], least, within) else NO_OWNER
+        owner, first, documents = NO_OWNER, nearest[c], fact[2]
+        for part in range(3):  # nearer windows, those of both, and farther windows
+            start, stop, new, new_documents = nearest[c], min(farthest[c], low - 1), own, fact[2]
+            if part == 1:
+                start, stop, new, new_documents = low, high, (a if is_shared else NO_OWNER), together
+            elif low > high:  # no window of both
+                start, stop = (nearest[c], farthest[c]) if part == 0 else (1, 0)
+            elif part == 2:
+                start = high + 1
+                stop = farthest[c]
+            if start > stop:
+                continue
+            if owner != NO_OWNER and new != owner:
+                runs, n = write_run(runs, n, c, first, start - 1, owner, documents)
+            if new != owner:
+                first = start
+            owner, documents = new, new_documents
+        if owner != NO_OWNER:
+            runs, n = write_run(runs, n, c, first, farthest[c], owner, documents)
+    return runs, n
+
+
+@njit(cache=True, nogil=True)
 def _runs_of_group(
     data, starts, sizes, first, last, nearest, farthest, facts, length, least, within, runs, n
 ):
@@ -109,9 +167,13 @@ def _runs_of_group(
     count = last - first
     if count == 1:  # all its windows have the same documents
         fact = facts[first]
-        if (fact[0] != fact[1] and fact[2] >= least) or (within and fact[3] > 1):
+        if is_repeated(fact[0], fact[1], fact[2], fact[3], least, within):
             return write_run(runs, n, first, nearest[first], farthest[first], first, fact[2])
         return runs, n
+    if count == 2:
+        return _runs_of_pair(
+            data, starts, sizes, first, nearest, farthest, facts, length, least, within, runs, n
+        )
     oldest_1, oldest_2 = power(BASE_1, length - 1), power(BASE_2, length - 1)
     hashes, totals = np.zeros((count, 2), np.uint64), np.zeros((count, 4), np.uint64)
     classes, open_class = np.zeros(count, np.int64), np.full(count, NO_OWNER)
@@ -155,8 +217,7 @@ def _runs_of_group(
             owner = NO_OWNER
             if is_open:
                 sums = totals[classes[c]]
-                is_shared = sums[0] != sums[1] and sums[2] >= least
-                if is_shared or (within and sums[3] > 1):
+                if is_repeated(sums[0], sums[1], sums[2], sums[3], least, within):
                     owner = classes[c]
             if open_class[c] != NO_OWNER and owner != open_class[c]:
                 class_owner = first + open_class[c]

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 
 import numpy as np
@@ -35,10 +36,17 @@ class ContextsOfShard(ShardJob):
         return write_artifact(self.folder, self.path, self.name, self.fill)
 
     def fill(self, scratch: Path) -> None:
+        combined = map(combined_contexts, tables_together(self.tables()))
+        first = [*islice(combined, 2)]
+        if len(first) < 2:
+            with context_writer(scratch, self.schema, "zstd") as writer:
+                for contexts in first:
+                    self.write(writer, self.ranked(contexts))
+            return
         with self.folder.scratch_file() as spool:
             with context_writer(spool, CONTEXTS, "none") as writer:
-                for tables in tables_together(self.tables()):
-                    self.write(writer, combined_contexts(tables))
+                for contexts in chain(first, combined):
+                    self.write(writer, contexts)
             with ParquetFile(spool) as spooled, context_writer(scratch, self.schema, "zstd") as writer:
                 for groups in groups_by_part(spooled, self.shift):
                     contexts = spooled.read_row_groups(groups).drop_columns(PART.name)
