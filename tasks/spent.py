@@ -5,6 +5,7 @@ results of a stage's calls add up to the resources of its processes, and nothing
 run in a process in parallel, the resources of both until then are attributed to the call that ends first.
 """
 
+import os
 import resource
 import sys
 import time
@@ -12,12 +13,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, fields
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
-STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-FORGET_PEAK = "5"  # written to CLEAR, it makes Linux reset the process's peak memory
+CLEAR = "/proc/self/clear_refs"
+FORGET_PEAK = b"5"  # written to CLEAR, it makes Linux reset the process's peak memory
 KIB_OF_PEAK = 1 if sys.platform != "darwin" else 1 / 1024
 
 
@@ -99,8 +99,11 @@ def calling_on_result(on_result: OnResult) -> Iterator[None]:
 
 def take_peak() -> int:
     """Return the peak memory of this process in bytes since the last call, or since its start, and reset it."""
-    with suppress(OSError, ValueError, StopIteration):
-        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        CLEAR.write_text(FORGET_PEAK)
-        return int(line.split()[1]) << 10
-    return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB_OF_PEAK) << 10
+    peak = int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KIB_OF_PEAK) << 10
+    with suppress(OSError):  # not on other systems
+        descriptor = os.open(CLEAR, os.O_WRONLY)
+        try:
+            os.write(descriptor, FORGET_PEAK)
+        finally:
+            os.close(descriptor)
+    return peak

@@ -19,7 +19,7 @@ from zyda_flows.textkernels.sketch import BASE, GOLDEN, ONE, roll
 from zyda_flows.textkernels.utf8 import MIX_1, MIX_2, mix
 
 WINDOWS_AT_ONCE = 1 << 18  # each may have an anchor of its own, in a text of equal letters
-LATER, LOWEST = np.uint64(29), np.uint64(255)
+ZERO, LATER, LOWEST = np.uint64(0), np.uint64(29), np.uint64(255)
 Values = NDArray[np.uint8] | NDArray[np.uint32] | NDArray[np.uint64]
 
 
@@ -41,33 +41,45 @@ def width_of(length: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def rightmost_least(hashes, first, last):
+    """Return the last index in [first, last] with the smallest hash, and that hash."""
+    place, least = first, hashes[first]
+    for i in range(first + ONE, last + ONE):
+        value = hashes[i]
+        if value <= least:
+            place, least = i, value
+    return place, least
+
+
+@njit(cache=True, nogil=True)
 def _find_anchors(values, starts, stops, length, width, hashes, fingerprints, places, firsts, lasts):
-    n, span, oldest = 0, length - width, ONE
+    # Indices are unsigned: signed ones are tested for being negative.
+    n, span, oldest = ZERO, np.uint64(length - width), ONE
     for _ in range(width):
         oldest *= BASE
     for part in range(starts.size):
-        start, count = starts[part], stops[part] - starts[part]
-        roll(values[start : stops[part] + length - 1], count + span, width, oldest, hashes)
+        start, count = starts[part], np.uint64(stops[part] - starts[part])
+        roll(values[start : stops[part] + length - 1], np.int64(count + span), width, oldest, hashes)
         for i in range(count + span):
             hashes[i] = mix(hashes[i])
-        least, last = np.int64(-1), np.int64(-1)
-        for window in range(count):
+        window = ZERO
+        while window < count:  # a window without the anchor of the window before
+            place, least = rightmost_least(hashes, window, window + span)
             newest = window + span
-            if least < window:
-                least = window
-                for i in range(window + 1, newest + 1):
-                    if hashes[i] <= hashes[least]:
-                        least = i
-            elif hashes[newest] <= hashes[least]:
-                least = newest
-            if least != last:
+            while True:
+                stop = min(place, count - ONE) + span  # of the last window with this anchor
+                newest += ONE
+                while newest <= stop and hashes[newest] > least:
+                    newest += ONE
                 # Mixed again: the smallest hashes are not evenly distributed.
-                fingerprints[n] = mix(hashes[least] + GOLDEN)
-                places[n], firsts[n] = start + least, start + window
-                n += 1
-                last = least
-            lasts[n - 1] = start + window
-    return n
+                fingerprints[n], places[n] = mix(least + GOLDEN), start + np.int64(place)
+                firsts[n], lasts[n] = start + np.int64(window), start + np.int64(newest - span) - 1
+                n += ONE
+                window = newest - span
+                if newest > stop:
+                    break
+                place, least = newest, hashes[newest]
+    return np.int64(n)
 
 
 def find_anchors(values: Values, ends: NDArray[np.int64], length: int) -> Iterator[Anchors]:

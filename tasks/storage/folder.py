@@ -55,6 +55,12 @@ def absolute(url: str) -> str:
     return str(Path(url).expanduser().resolve())
 
 
+def make_folder(path: Path) -> None:
+    """Make a local folder; to look for it first takes a tenth of the time, if it exists."""
+    if not path.is_dir():
+        path.mkdir(parents=True, exist_ok=True)
+
+
 @dataclass(frozen=True)
 class Folder:
     """A folder behind a URL. Paths are relative to it, with forward slashes."""
@@ -227,7 +233,7 @@ class Folder:
         if self.is_local:
             parent = Path(self.path(SCRATCH))
             with explain_errors(self.url):
-                parent.mkdir(parents=True, exist_ok=True)
+                make_folder(parent)
         else:
             parent = Path(tempfile.gettempdir())
         scratch = parent / scratch_name()
@@ -252,7 +258,7 @@ class Folder:
                 if read_only:
                     with suppress(OSError):  # a file system without permissions
                         scratch.chmod(READ_ONLY)
-                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                make_folder(Path(target).parent)
                 os.replace(scratch, target)
             else:
                 self.fs.put_file(str(scratch), target)
@@ -265,7 +271,7 @@ class Folder:
             if not self.is_local:
                 self.fs.cp_file(source, target)
                 return
-            Path(target).parent.mkdir(parents=True, exist_ok=True)
+            make_folder(Path(target).parent)
             try:
                 os.link(source, target)
             except OSError:  # a file system without hard links

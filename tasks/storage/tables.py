@@ -117,14 +117,32 @@ def as_damaged(folder: Folder, artifact: Artifact, fault: str) -> Damaged:
     return Damaged(f"{folder.url}/{artifact.path} {fault}", artifact.path)
 
 
+class InlineParquet(pq.ParquetFile):
+    """A Parquet file that is decoded in the calling thread.
+
+    A worker has a core, and small tables are decoded faster than they are handed to other threads and back.
+    """
+
+    def read(self, columns: list[str] | None = None, **options: Any) -> pa.Table:
+        return super().read(columns, **{"use_threads": False, **options})
+
+    def read_row_group(self, i: int, columns: list[str] | None = None, **options: Any) -> pa.Table:
+        return super().read_row_group(i, columns, **{"use_threads": False, **options})
+
+    def read_row_groups(
+        self, row_groups: list[int], columns: list[str] | None = None, **options: Any
+    ) -> pa.Table:
+        return super().read_row_groups(row_groups, columns, **{"use_threads": False, **options})
+
+
 @contextmanager
 def open_table(folder: Folder, artifact: Artifact) -> Iterator[pq.ParquetFile]:
     """Open an artifact; adjacent columns of a read are combined in one request to a store."""
     with open_decoded(folder, artifact) as stream:
-        yield pq.ParquetFile(
+        yield InlineParquet(
             stream,
             metadata=footer_in(folder, artifact, stream),
-            pre_buffer=True,
+            pre_buffer=not folder.is_local,  # which reads in other threads
             page_checksum_verification=True,
         )
 
@@ -136,7 +154,7 @@ def read_table(folder: Folder, artifact: Artifact, columns: list[str] | None = N
             return parquet.read(columns)
     content = checked_content(folder, artifact)
     with open_decoded(folder, artifact):
-        return pq.ParquetFile(pa.BufferReader(in_arrow_memory(content))).read()
+        return InlineParquet(pa.BufferReader(in_arrow_memory(content))).read()
 
 
 def checked_content(folder: Folder, artifact: Artifact) -> bytes:
