@@ -18,12 +18,12 @@ from zyda_flows.tasks.quality.vector_forms import quantised
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdicts import ShardHistory, load_remaining
-from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
 from zyda_flows.tasks.storage.documents import ROW_GROUP_BYTES, row_groups
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, write_artifact
 
-VERSION = 2
+VERSION = 3
 
 
 class VectorsOfJudge(Record):
@@ -78,8 +78,10 @@ class VectorsOfFile(RecordJob[VectorsOfJudge]):
 
     @property
     def path(self) -> str:
-        """A path in the folder of the stored vectors of the first shard."""
-        return f"{self.stored[0].path}/published-{self.judge}-{self.key}.parquet"
+        """A path outside the folders of stored vectors: it has no key of a shard, so a replaced file is cleaned."""
+        return artifact_path(
+            self.stage, self.source, f"{self.judge}-{self.histories[0].shard.name}", self.key
+        )
 
     def make(self) -> VectorsOfJudge:
         errors = [np.empty(0)]

@@ -9,7 +9,7 @@ from token_judges import random_judge
 from zyda_flows.tasks.corpus.documents import published_row, published_texts, removal_row
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.ids import split
-from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check, strangers_in
+from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check, orphans_of, strangers_in
 from zyda_flows.tasks.publish import published_shards
 from zyda_flows.tasks.publish.published_shards import publish_shards
 from zyda_flows.tasks.storage.documents import row_groups
@@ -181,6 +181,16 @@ def test_tables_beside_the_documents_share_files_with_them(many):
         assert shared == table_of(single, place)
         assert len(shared) >= 12
     assert faults_in(recipe) == []
+    work = recipe.folder.files("work/vectors/all")
+    made = {path for path in work if path.startswith("work/vectors/all/own-000000")}
+    assert len(made) == 3  # the vectors, and two records
+    write_rows(many.folder / "in/all-01.parquet", rows(changed=prose("changed", 150)))
+    build_here(recipe)
+    assert {orphan.path for orphan in orphans_of(recipe, dry_run=True)} > made, "vectors of removed documents"
+    assert not [path for path in strangers_in(recipe) if "/vectors/" in path]
+    stored = [path for path in recipe.folder.files("work/vectors/all") if path.count("/") == 4]
+    orphans = [orphan.path for orphan in orphans_of(recipe, dry_run=True) if orphan.path in stored]
+    assert len({path.split("/")[3] for path in orphans}) == 1 < len({path.split("/")[3] for path in stored})
 
 
 def faults_in(recipe):
