@@ -142,7 +142,7 @@ def open_table(folder: Folder, artifact: Artifact) -> Iterator[pq.ParquetFile]:
         yield InlineParquet(
             stream,
             metadata=footer_in(folder, artifact, stream),
-            pre_buffer=not folder.is_local,  # which reads in other threads
+            pre_buffer=True,
             page_checksum_verification=True,
         )
 
